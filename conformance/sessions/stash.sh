@@ -341,6 +341,7 @@ git stash drop --bogus
 git stash list --bogus-option
 
 ## an index that is locked
+# masks: words
 # exits: 1 1 1
 history 1
 echo changed >dir1/file1
@@ -350,6 +351,109 @@ echo changed >dir1/file1
 git stash
 git stash create
 git stash apply
+
+## names of the sides
+# needs git: 2.55
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1 1
+history 2
+echo ours >dir1/file1
+stock stash -q
+echo theirs >dir1/file1
+stock commit -q -a -m theirs
+git -c merge.conflictStyle=diff3 stash apply --label-ours=A --label-theirs='B b' --label-base=C
+cat dir1/file1
+stock reset -q --hard
+git stash apply --label-ours= --label-theirs=
+cat dir1/file1
+
+## stash.index
+# needs git: 2.55
+history 1
+echo staged >dir1/file1
+stock add dir1/file1
+echo changed >dir1/file1
+git stash -q
+git -c stash.index=true stash apply -q
+git status --short
+stock reset -q --hard
+git -c stash.index=true stash pop -q --no-index
+git status --short
+
+## a filter process and where blobs come from
+repository
+commit file
+cat >.git/filter <<'END'
+#!/bin/sh
+# Answers one file after the other, and notes what it is told.
+packet() { printf '%04x%s\n' $((${#1} + 5)) "$1"; }
+line() {
+    read -r size <<EOF
+$(dd bs=1 count=4 2>/dev/null)
+EOF
+    [ "$size" = 0000 ] && return 1
+    [ -n "$size" ] || exit 0
+    text=$(dd bs=1 count=$((0x$size - 4)) 2>/dev/null)
+}
+while line; do :; done
+packet git-filter-server
+packet version=2
+printf 0000
+while line; do offered="$offered $text"; done
+echo "offered:$offered" >>.git/told
+packet capability=clean
+packet capability=smudge
+printf 0000
+while :; do
+    told=
+    while line; do told="$told $text"; done
+    echo "$told" >>.git/told
+    content=
+    while line; do content="$content$text"; done
+    packet status=success
+    printf 0000
+    packet "$content"
+    printf 0000
+    printf 0000
+done
+END
+chmod +x .git/filter
+stock config filter.x.process .git/filter
+stock config filter.x.required true
+echo 'file filter=x' >.git/info/attributes
+echo changed >file
+git stash
+git stash pop -q
+grep -e offered -e smudge .git/told | sort -u
+rm .git/told
+
+## a file outside of the sparse checkout that is there
+history 6
+stock sparse-checkout set dir1
+mkdir -p dir2
+echo new >dir2/file2
+git stash
+git stash pop
+git ls-files -t
+
+## files that a sparse checkout leaves out since
+repository
+mkdir dir1 dir2
+echo 1 >dir1/file
+echo 1 >dir2/changed
+echo 1 >dir2/staged
+stock add .
+stock commit -q -m Message
+echo 2 >dir1/file
+echo 2 >dir2/changed
+echo 2 >dir2/staged
+stock add dir2/staged
+git stash -q
+stock sparse-checkout set dir1
+git stash apply -q
+stock ls-files -t -s
+stock status --short
+cat dir2/changed dir2/staged
 
 ## a deleted and a new file
 history 3

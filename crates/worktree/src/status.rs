@@ -39,6 +39,8 @@ pub struct Status {
     pub unmerged: Vec<(Vec<u8>, [bool; 3])>,
     /// Untracked paths; a directory without tracked files ends in a slash and stands for its contents.
     pub untracked: Vec<Vec<u8>>,
+    /// The share of tracked files that a sparse checkout has.
+    pub present_percent: Option<usize>,
 }
 
 /// Which untracked files to report (`status.showUntrackedFiles`).
@@ -70,6 +72,10 @@ impl StashSession<'_> {
         status.staged = between(repository, &objects, trees, rename_limit)?;
         let mut unmerged: BTreeMap<Vec<u8>, [bool; 3]> = BTreeMap::new();
         let entries: Vec<_> = self.index().entries().map(|(key, entry)| (key.clone(), *entry)).collect();
+        if repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
+            let skipped = entries.iter().filter(|(_, entry)| entry.skip_worktree).count();
+            status.present_percent = (100 * skipped).checked_div(entries.len()).map(|percent| 100 - percent);
+        }
         for (key, entry) in entries {
             let path = key.path();
             if key.stage() > 0 {

@@ -325,6 +325,10 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         let text = format!(
             "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
         );
+        // Only git exports entries and imports them.
+        if matches!(&*token, "export" | "import") {
+            return Parsed::HandOver(Some(text));
+        }
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
@@ -493,15 +497,21 @@ pub struct Interaction {
     #[arg(long, hide = true, overrides_with = "patch")]
     no_patch: bool,
     /// With -p, show N lines around each change.
-    #[arg(long, short = 'U', value_name = "N")]
+    #[arg(long, short = 'U', value_name = "N", allow_hyphen_values = true)]
     unified: Option<OsString>,
     /// With -p, show changes together with at most N lines between them.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     inter_hunk_context: Option<OsString>,
+    /// With -p, go on with the next file after the last change of one (the default).
+    #[arg(long, overrides_with = "no_auto_advance")]
+    auto_advance: bool,
+    #[arg(long, hide = true, overrides_with = "auto_advance")]
+    no_auto_advance: bool,
 }
 
 impl Interaction {
     fn is_asked(&self) -> bool {
-        self.patch || self.unified.is_some() || self.inter_hunk_context.is_some()
+        let has_number = self.unified.is_some() || self.inter_hunk_context.is_some();
+        self.patch || has_number || self.no_auto_advance
     }
 }

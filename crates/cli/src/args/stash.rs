@@ -149,14 +149,25 @@ pub struct StashPush {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["index", "quiet"]))]
+#[command(args = super::taken_back(&["quiet", "label_ours", "label_theirs", "label_base"]))]
 pub struct StashApply {
-    /// Also restore the index.
-    #[arg(long)]
+    /// Also restore the index (stash.index).
+    #[arg(long, overrides_with = "no_index")]
     pub index: bool,
+    #[arg(long, hide = true, overrides_with = "index")]
+    pub no_index: bool,
     /// Do not print the status of the work tree.
     #[arg(long, short = 'q')]
     pub quiet: bool,
+    /// Name of our side in conflicts.
+    #[arg(long, value_name = "LABEL")]
+    pub label_ours: Option<OsString>,
+    /// Name of the side of the entry in conflicts.
+    #[arg(long, value_name = "LABEL")]
+    pub label_theirs: Option<OsString>,
+    /// Name of the common base in conflicts.
+    #[arg(long, value_name = "LABEL")]
+    pub label_base: Option<OsString>,
     /// The entry: stash@{N} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
@@ -257,7 +268,14 @@ impl From<StashPush> for StashPushOptions {
 
 impl From<StashApply> for StashApplyOptions {
     fn from(args: StashApply) -> Self {
-        StashApplyOptions { index: args.index, quiet: args.quiet, entries: args.entries }
+        StashApplyOptions {
+            index: chosen(args.index, args.no_index),
+            quiet: args.quiet,
+            label_base: args.label_base,
+            label_ours: args.label_ours,
+            label_theirs: args.label_theirs,
+            entries: args.entries,
+        }
     }
 }
 

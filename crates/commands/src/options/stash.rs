@@ -37,10 +37,16 @@ pub struct StashPushOptions {
 /// What `stash apply` and `stash pop` restore.
 #[derive(Debug, Clone, Default)]
 pub struct StashApplyOptions {
-    /// Also restore the index.
-    pub index: bool,
+    /// Also restore the index or not; if not given, `stash.index`.
+    pub index: Option<bool>,
     /// Do not print the resulting status.
     pub quiet: bool,
+    /// The name of the common base in conflicts.
+    pub label_base: Option<OsString>,
+    /// The name of the side that changes are applied to.
+    pub label_ours: Option<OsString>,
+    /// The name of the side that changes come from.
+    pub label_theirs: Option<OsString>,
     /// The entry: stash@{N}, or N.
     pub entries: Vec<OsString>,
 }

@@ -112,6 +112,12 @@ impl<'a> LongStatus<'a> {
         if self.is_merging {
             self.merge(status);
         }
+        if let Some(percent) = status.present_percent {
+            let _ = writeln!(
+                self.text,
+                "You are in a sparse checkout with {percent}% of tracked files present.\n"
+            );
+        }
         if head.is_none() {
             self.text += "\nNo commits yet\n\n";
         }

@@ -1,5 +1,7 @@
 //! `stash apply` and `stash pop`.
 
+use std::ffi::OsString;
+
 use packrace_worktree::merge::Names;
 use packrace_worktree::stash::{IndexMode, Stash};
 
@@ -14,8 +16,22 @@ pub(super) fn run(context: &Context<'_>, args: &StashApplyOptions, drops: bool) 
     if drops {
         entries::check_listed(context, &entry)?;
     }
-    let mode = if args.index { IndexMode::Restored } else { IndexMode::Left };
-    let applied = apply(context, &entry.stash, mode, args.quiet);
+    let restores_index = match args.index {
+        None => context.repository.config().boolean("stash.index")?.unwrap_or(false),
+        Some(asked) => asked,
+    };
+    let mode = if restores_index { IndexMode::Restored } else { IndexMode::Left };
+    let name = |typed: &Option<OsString>, usual: &str| match typed {
+        Some(typed) => typed.to_string_lossy().into_owned(),
+        None => usual.to_owned(),
+    };
+    let usual = usual_names();
+    let names = Names {
+        base: name(&args.label_base, &usual.base),
+        ours: name(&args.label_ours, &usual.ours),
+        theirs: name(&args.label_theirs, &usual.theirs),
+    };
+    let applied = apply(context, &entry.stash, mode, &names, args.quiet);
     match (applied, drops) {
         (Ok(()), true) => entries::drop_entry(context, &entry, args.quiet),
         (Err(error), true) => {
@@ -28,20 +44,25 @@ pub(super) fn run(context: &Context<'_>, args: &StashApplyOptions, drops: bool) 
     }
 }
 
+/// The names of the sides in conflicts.
+pub(super) fn usual_names() -> Names {
+    Names {
+        base: "Stash base".to_owned(),
+        ours: "Updated upstream".to_owned(),
+        theirs: "Stashed changes".to_owned(),
+    }
+}
+
 /// Applies a stash, and prints the messages.
 pub(super) fn apply(
     context: &Context<'_>,
     stash: &Stash,
     mode: IndexMode,
+    names: &Names,
     is_quiet: bool,
 ) -> Result<(), Fatal> {
     let mut session = context.begin()?;
-    let names = Names {
-        base: "Stash base".to_owned(),
-        ours: "Updated upstream".to_owned(),
-        theirs: "Stashed changes".to_owned(),
-    };
-    let applied = session.apply(stash, mode, &names)?;
+    let applied = session.apply(stash, mode, names)?;
     complain(context.call, &applied.warnings);
     for line in &applied.output {
         say(context.call, &[line.as_bytes()])?;

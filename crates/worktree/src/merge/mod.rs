@@ -93,6 +93,11 @@ impl MergeSettings {
     }
 }
 
+/// How a side is named in conflict markers.
+fn label(name: &str) -> Option<&str> {
+    (!name.is_empty()).then_some(name)
+}
+
 /// Merges the changes from `base` to `theirs` into `ours`. New content stays in the memory of `objects`.
 pub fn merge(
     repository: &Repository,
@@ -103,9 +108,9 @@ pub fn merge(
     let settings = MergeSettings::of(repository.config())?;
     let (mut for_renames, mut for_content) = platforms::open(repository)?;
     let labels = Labels {
-        ancestor: Some(names.base.as_str().into()),
-        current: Some(names.ours.as_str().into()),
-        other: Some(names.theirs.as_str().into()),
+        ancestor: label(&names.base).map(Into::into),
+        current: label(&names.ours).map(Into::into),
+        other: label(&names.theirs).map(Into::into),
     };
     let mut options = gix_merge::tree::Options {
         rewrites: Some(gix_diff::Rewrites { limit: RENAME_LIMIT, ..Default::default() }),

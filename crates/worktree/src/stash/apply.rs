@@ -95,6 +95,9 @@ impl StashSession<'_> {
                 }
             }
             true => {
+                if restaged.is_none() {
+                    self.write_skipped(&now)?;
+                }
                 let target = restaged.unwrap_or_else(|| with_new_files(&now, &merged.files));
                 self.stage(&target);
             }
@@ -196,6 +199,19 @@ impl StashSession<'_> {
             }
         }
         index.clear_resolve_undo();
+    }
+
+    /// Writes changed files that a sparse checkout leaves out: only the work tree keeps their changes.
+    fn write_skipped(&mut self, now: &Listing) -> Result<(), WorkError> {
+        let entries = self.index().entries().filter(|(_, entry)| entry.skip_worktree);
+        let items = entries.map(|(key, entry)| (BString::from(key.path()), TreeItem::of(entry)));
+        let changed: Vec<(BString, TreeItem)> =
+            items.filter(|(path, item)| now.get(path) != Some(item)).collect();
+        for (path, item) in changed {
+            self.lock.index_mut().set_flags(&path, |entry| entry.skip_worktree = false);
+            switch::check_out(self.lock.index_mut(), &mut self.files, &path, &item)?;
+        }
+        Ok(())
     }
 
     /// Makes the index equal to `target`, without changing the work tree.
