@@ -31,6 +31,7 @@ git add --no-all .
 git status --short
 
 ## nothing named
+# needs git: 2.55
 repository
 git add
 git add -v --
@@ -51,6 +52,7 @@ git add --dry-run --ignore-missing new
 git status --short
 
 ## ignored files
+# needs git: 2.55
 # exits: 1 1 1
 repository
 printf '*.log\n' >.gitignore
@@ -235,12 +237,14 @@ git add inner
 git ls-files -s
 
 ## a repository in the work tree without commits
+# needs git: 2.55
 # exits: 128
 repository
 repository inner
 git add inner
 
 ## words of advice about a repository in the work tree
+# needs git: 2.55
 repository
 history 1 inner
 git add .
@@ -303,6 +307,7 @@ git add -y
 git add --chmod
 
 ## sparse
+# needs git: 2.55
 # exits: 1
 history 6
 stock sparse-checkout set dir1
@@ -342,3 +347,78 @@ repository
 echo 1 >a
 printf '' | git add -p
 git add -p --pathspec-from-file=-
+
+## a conflict, where files have no executable bit
+repository
+stock config core.fileMode false
+stock config core.symlinks false
+id=$(echo old | stock hash-object -w --stdin)
+for stages in '1:100755 2:100644' '1:100755 3:100644' '3:100755' '1:120000 3:100644'; do
+    for stage in $stages; do
+        echo "${stage#*:} $id ${stage%:*}	file"
+    done | stock update-index --index-info
+    echo "new $stages" >file
+    git add file
+    git ls-files -s
+    stock update-index --force-remove file
+done
+
+## a repository of another hash in the work tree
+# needs git: 2.55
+# exits: 128 128 1
+repository
+stock init -q --object-format=sha256 inner
+stock -C inner commit -q --allow-empty -m Message
+git add inner
+git add .
+echo 1 >a
+git add --ignore-errors .
+git ls-files -s
+
+## the work tree of a repository that is inside it
+# state: no-files
+mkdir top top/inner
+repository top/inner
+stock -C top/inner config core.worktree "$PWD/top"
+echo 1 >top/a
+echo 2 >top/inner/b
+git -C top/inner add ../a b
+git -C top/inner add .
+git -C top/inner ls-files --full-name :/
+
+## entries that are not to be in the work tree
+# needs git: 2.55
+# exits: 1 1 1 1 1 1
+repository
+echo 1 >file
+stock add file
+stock commit -q -m Message
+stock update-index --skip-worktree file
+rm file
+echo '*.o' >.git/info/exclude
+git add .
+git add file
+git add -A
+git add -u file
+git add --refresh file
+echo 2 >file
+git add .
+git add --refresh file
+git add -u
+
+## a submodule that is never staged
+# needs git: 2.55
+history 2 upstream
+repository
+stock submodule --quiet add ./upstream sub 2>/dev/null
+stock config -f .gitmodules submodule.sub.ignore all
+stock add .gitmodules
+stock commit -q -m Message
+stock -C sub checkout -q HEAD~1
+git add sub
+git add -u
+git add --force -A sub/
+stock status --short --untracked-files=no
+stock reset -q sub
+git add --force -u
+stock status --short --ignore-submodules=none --untracked-files=no

@@ -353,6 +353,28 @@ git update-index --verbose --fsmonitor
 git update-index --verbose --no-fsmonitor
 git update-index --fsmonitor-valid nothing
 
+## a file system monitor in a bare repository
+# exits: 128
+stock init -q --bare .
+git -c core.fsmonitor=true update-index --fsmonitor
+
+## a file outside of the sparse checkout that is there
+history 6
+stock sparse-checkout set dir1
+mkdir -p dir2
+echo new >dir2/file2
+git update-index dir2/file2
+git ls-files -t -s
+git write-tree
+
+## the same, if that is expected
+history 6
+stock sparse-checkout set dir1
+mkdir -p dir2
+echo new >dir2/file2
+git -c sparse.expectFilesOutsideOfPatterns=true update-index dir2/file2
+git ls-files -t -s
+
 ## an untracked cache as configured
 # state: no-log-of-HEAD no-pseudorefs
 history 2

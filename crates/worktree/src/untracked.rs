@@ -44,6 +44,8 @@ pub struct Walk<'a> {
     specs: &'a mut Pathspecs,
     reader: ObjectReader,
     options: &'a OpenOptions,
+    /// The repository of the work tree, without links, which is not one inside it.
+    own: Option<PathBuf>,
     untracked: Vec<Untracked>,
     messages: &'a mut Vec<String>,
 }
@@ -60,13 +62,18 @@ impl<'a> Walk<'a> {
         messages: &'a mut Vec<String>,
     ) -> Self {
         let (top, untracked) = (top.to_owned(), Vec::new());
-        Walk { top, index, folded: None, rules, specs, reader, options, untracked, messages }
+        Walk { top, index, folded: None, rules, specs, reader, options, own: None, untracked, messages }
     }
 
     /// Ignores case in lookups in the index (`core.ignoreCase`).
     pub fn fold_case(&mut self) {
         let paths = self.index.entries().map(|(key, _)| key.path().to_ascii_lowercase());
         self.folded = Some(paths.collect());
+    }
+
+    /// Treats the directory that has this git directory as any other (`core.worktree` may name one above it).
+    pub fn belongs_to(&mut self, git_dir: &Path) {
+        self.own = packrace_os::real_path(git_dir).ok();
     }
 
     /// Finds all untracked paths, sorted.
@@ -213,7 +220,10 @@ impl<'a> Walk<'a> {
     }
 
     fn head(&self, path: &[u8]) -> NestedHead {
-        head_of_nested(&self.top.join(path_of(path)), self.options)
+        let place = self.top.join(path_of(path));
+        let head = head_of_nested(&place, self.options);
+        let is_own = || self.own.is_some() && packrace_os::real_path(&place.join(".git")).ok() == self.own;
+        if head != NestedHead::None && is_own() { NestedHead::None } else { head }
     }
 }
 

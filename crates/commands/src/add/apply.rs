@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use packrace_object::{Kind as ObjectKind, ObjectId};
+use packrace_store::Config;
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, IndexEntry, Mode, Seen, look};
 use packrace_worktree::paths::NameRules;
@@ -44,8 +45,20 @@ impl AddCommand<'_> {
                     return Err(self.cannot_stat(&change.path));
                 }
                 What::Gone => {}
-                What::Repository(None, _) => self.fail_repository(&change.path, "updating")?,
-                What::Repository(Some(id), seen) => {
+                What::Repository(id, seen) => {
+                    let Some(id) = id.filter(|id| id.kind() == self.repository.hash_kind()) else {
+                        self.fail_repository(&change.path, id, "updating")?;
+                        continue;
+                    };
+                    if self.is_ignored_submodule(index, &change.path)? {
+                        let is_named = self.is_named(&change.path);
+                        if is_named && !self.args.force {
+                            report::ignored_submodule(self.call, &change.path, self.repository.config())?;
+                        }
+                        if !is_named || !self.args.force {
+                            continue;
+                        }
+                    }
                     self.put(index, &change.path, id, Mode::Gitlink, seen, batch, b"");
                 }
                 What::File { looks_same } => {
@@ -70,7 +83,9 @@ impl AddCommand<'_> {
             Err(error) => return self.fail(error, "updating"),
         };
         let before = index.get(path, 0).map(|entry| (entry.id, entry.mode));
-        let mode = self.rules.mode(staged.seen.kind, before.map(|(_, mode)| mode)).unwrap_or(Mode::File);
+        // Of a conflict, the entry of our side says what the file system cannot, or else that of the base.
+        let known = [0, 2, 1, 3].into_iter().find_map(|stage| index.get(path, stage));
+        let mode = self.rules.mode(staged.seen.kind, known.map(|entry| entry.mode)).unwrap_or(Mode::File);
         if looks_same && before == Some((staged.id, mode)) {
             batch.settled.insert(path.to_vec());
             return Ok(());
@@ -102,11 +117,11 @@ impl AddCommand<'_> {
         let mut is_first_repository = true;
         for Untracked { path, found } in inside {
             let (id, seen, end) = match found {
-                UntrackedKind::Repository(None) => {
-                    self.fail_repository(&path, "adding")?;
-                    continue;
-                }
-                UntrackedKind::Repository(Some(id)) => {
+                UntrackedKind::Repository(id) => {
+                    let Some(id) = id.filter(|id| id.kind() == self.repository.hash_kind()) else {
+                        self.fail_repository(&path, id, "adding")?;
+                        continue;
+                    };
                     if !self.args.no_warn_embedded_repo {
                         report::embedded(self.call, &path, is_first_repository, self.repository.config())?;
                         is_first_repository = false;
@@ -323,10 +338,36 @@ impl AddCommand<'_> {
         Fatal::new(format!("unable to stat '{shown}': {}", packrace_os::reason(&why)))
     }
 
-    fn fail_repository(&mut self, path: &[u8], what: &str) -> Result<(), Fatal> {
+    /// Whether an entry is a submodule of which nothing is ever staged (gitmodules, "ignore").
+    fn is_ignored_submodule(&self, index: &Index, path: &[u8]) -> Result<bool, Fatal> {
+        if !index.get(path, 0).is_some_and(|entry| entry.mode == Mode::Gitlink) {
+            return Ok(false);
+        }
+        let modules = Config::of_file(&self.place_of(b".gitmodules"))?;
+        let mut paths = modules.subsections("submodule");
+        let Some((name, ..)) = paths.find(|(_, key, value)| *key == b"path" && *value == Some(path)) else {
+            return Ok(false);
+        };
+        let ignore = modules.string(&format!("submodule.{}.ignore", String::from_utf8_lossy(name)));
+        Ok(ignore.is_some_and(|ignore| ignore == b"all"))
+    }
+
+    /// Whether a pathspec is this path.
+    fn is_named(&self, path: &[u8]) -> bool {
+        let mut named = self.specs.iter().filter(|(spec, _)| spec.is_one_path() && !spec.is_excluding());
+        named.any(|(spec, _)| spec.path().strip_suffix(b"/").unwrap_or(spec.path()) == path)
+    }
+
+    /// Reports that the commit of a nested repository, if it has one, cannot be added.
+    fn fail_repository(&mut self, path: &[u8], commit: Option<ObjectId>, what: &str) -> Result<(), Fatal> {
         let shown = String::from_utf8_lossy(path);
-        let line = format!("error: '{shown}/' does not have a commit checked out");
-        self.fail(StageError::Unreadable(vec![line]), what)
+        let why = match commit {
+            Some(_) => "cannot add a submodule of a different hash algorithm".to_owned(),
+            None => format!("'{shown}/' does not have a commit checked out"),
+        };
+        let slash = if what == "adding" { "/" } else { "" };
+        let lines = vec![format!("error: {why}"), format!("error: unable to index file '{shown}{slash}'")];
+        self.fail(StageError::Unreadable(lines), what)
     }
 
     /// Reports why a file is not added; fails unless errors are ignored.

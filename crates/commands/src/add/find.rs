@@ -7,7 +7,7 @@ use std::path::Path;
 use packrace_os::count::{Op, Role, add};
 use packrace_store::cache_bytes;
 use packrace_worktree::filter::nothing_staged;
-use packrace_worktree::index::{EntryKey, Index, IndexEntry, IndexLock, Mode, look};
+use packrace_worktree::index::{EntryKey, Index, IndexEntry, Mode, look};
 use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
 use packrace_worktree::stage::{ChangeFinder, PathChange};
 use packrace_worktree::untracked::{Untracked, Walk};
@@ -40,23 +40,6 @@ impl AddCommand<'_> {
             }
             if spec.is_one_path() && leading.has_link(path) {
                 return Err(Fatal::new(format!("pathspec '{shown}' is beyond a symbolic link")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Clears skip-worktree for paths that exist in the work tree (git-sparse-checkout).
-    pub(super) fn unskip_present(&self, lock: &mut IndexLock) -> Result<(), Fatal> {
-        if self.repository.config().boolean("sparse.expectFilesOutsideOfPatterns")?.unwrap_or(false) {
-            return Ok(());
-        }
-        let skipped = lock.index().entries().filter(|(key, entry)| entry.skip_worktree && key.stage() == 0);
-        let skipped: Vec<Vec<u8>> = skipped.map(|(key, _)| key.path().to_vec()).collect();
-        let mut leading = LeadingDirs::new(&self.tree.place);
-        for path in skipped {
-            let place = self.place_of(&path);
-            if leading.are_real(&path) && look(&place).is_ok_and(|found| found.is_some()) {
-                lock.index_mut().set_flags(&path, |entry| entry.skip_worktree = false);
             }
         }
         Ok(())
@@ -95,6 +78,7 @@ impl AddCommand<'_> {
             &self.options,
             &mut self.messages,
         );
+        walk.belongs_to(self.repository.git_dir());
         if self.repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
             walk.fold_case();
         }
@@ -182,13 +166,13 @@ impl AddCommand<'_> {
         ignored: &mut Vec<Vec<u8>>,
     ) -> Result<(), Fatal> {
         let mut skipped = Vec::new();
-        let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.path().is_empty());
-        for (spec, _) in unmet.filter(|(spec, _)| !spec.is_excluding() && !spec.original.is_empty()) {
+        let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.is_excluding());
+        for (spec, _) in unmet.filter(|(spec, _)| !spec.original.is_empty()) {
             if !self.args.sparse && self.is_for_left_out(index, spec) {
                 skipped.push(spec.original.clone());
                 continue;
             }
-            if !spec.is_never_a_name() && self.is_there(spec.path()) {
+            if spec.path().is_empty() || !spec.is_never_a_name() && self.is_there(spec.path()) {
                 continue;
             }
             if !self.args.ignore_missing {
@@ -209,7 +193,8 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    fn is_for_left_out(&self, index: &Index, spec: &Spec) -> bool {
+    /// Whether a pathspec matches entries outside the sparse checkout.
+    pub(super) fn is_for_left_out(&self, index: &Index, spec: &Spec) -> bool {
         let left_out = index.entries().filter(|(key, entry)| self.is_left_out(key, entry));
         let mut left_out = left_out.map(|(key, entry)| (key.path(), entry.mode == Mode::Gitlink));
         left_out.any(|(path, is_dir)| spec.is_match(path, is_dir))

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_worktree::filter::{Direction, Filters};
-use packrace_worktree::index::{IndexLock, StatRules};
+use packrace_worktree::index::{Index, IndexLock, StatRules};
 use packrace_worktree::path_attributes::attach_attributes;
-use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
+use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout, Spec};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -146,9 +146,6 @@ impl AddCommand<'_> {
 
     /// Everything except writing the index.
     fn add(&mut self, lock: &mut IndexLock) -> Result<Batch, Fatal> {
-        if self.sparse.is_some() {
-            self.unskip_present(lock)?;
-        }
         self.check_specs(lock.index())?;
         let (repository, snapshot, top) = (&self.repository, &self.snapshot, &self.tree.place);
         attach_attributes(&mut self.specs, repository, snapshot, top, lock.index())?;
@@ -172,7 +169,7 @@ impl AddCommand<'_> {
         self.write_messages();
         self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
         if self.args.update && !self.args.renormalize && !self.ignores_errors {
-            self.check_known()?;
+            self.check_known(lock.index())?;
         }
         if !ignored.is_empty() {
             report::ignored(self.call, &ignored, self.repository.config())?;
@@ -186,9 +183,10 @@ impl AddCommand<'_> {
     }
 
     /// With `-u`, each pathspec must match an index entry.
-    fn check_known(&self) -> Result<(), Fatal> {
+    fn check_known(&self, index: &Index) -> Result<(), Fatal> {
         let mut is_unknown = false;
-        for spec in self.specs.without_entry() {
+        let is_left_out = |spec: &Spec| !self.args.sparse && self.is_for_left_out(index, spec);
+        for spec in self.specs.without_entry().filter(|spec| !is_left_out(spec)) {
             let shown = String::from_utf8_lossy(&spec.original);
             error_line!(self.call, "error: pathspec '{shown}' did not match any file(s) known to git");
             is_unknown = true;

@@ -19,7 +19,8 @@ impl AddCommand<'_> {
         let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
         let mut differ: Vec<(Vec<u8>, char)> = Vec::new();
         for (key, entry) in index.entries() {
-            if !self.specs.meet_entry(key.path(), entry.mode == Mode::Gitlink) {
+            let is_skipped = entry.skip_worktree && !self.args.sparse;
+            if is_skipped || !self.specs.meet_entry(key.path(), entry.mode == Mode::Gitlink) {
                 continue;
             }
             if key.stage() > 0 {
@@ -66,14 +67,14 @@ impl AddCommand<'_> {
     fn check_refreshed(&mut self, index: &Index) -> Result<(), Fatal> {
         let mut skipped = Vec::new();
         let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.is_excluding());
-        for (spec, _) in unmet.filter(|(spec, _)| !spec.path().is_empty()) {
-            let mut left_out = index.entries().filter(|(key, entry)| self.is_left_out(key, entry));
-            if left_out.any(|(key, _)| spec.is_match(key.path(), false)) {
+        for (spec, _) in unmet.filter(|(spec, _)| !spec.original.is_empty()) {
+            let mut skipped_entries = index.entries().filter(|(_, entry)| entry.skip_worktree);
+            if !self.args.sparse && skipped_entries.any(|(key, _)| spec.is_match(key.path(), false)) {
                 skipped.push(spec.original.clone());
-                continue;
+            } else if !spec.path().is_empty() {
+                let shown = String::from_utf8_lossy(&spec.original);
+                return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
             }
-            let shown = String::from_utf8_lossy(&spec.original);
-            return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
         }
         if !skipped.is_empty() {
             report::outside_of_sparse(self.call, &skipped, self.repository.config())?;

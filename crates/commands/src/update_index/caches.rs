@@ -44,7 +44,12 @@ impl Update<'_> {
     /// Turns the use of a file system monitor on or off.
     pub(super) fn change_fs_monitor(&mut self) -> Result<(), Fatal> {
         let Some(is_on) = self.fs_monitor else { return Ok(()) };
-        match (is_on, is_monitored(self.repository.config())) {
+        let is_set = is_monitored(self.repository.config());
+        if is_on && is_set && self.work_tree.is_none() {
+            let shown = self.repository.git_dir().display();
+            return Err(Fatal::new(format!("bare repository '{shown}' is incompatible with fsmonitor")));
+        }
+        match (is_on, is_set) {
             (true, false) => error_line!(
                 self.call,
                 "warning: core.fsmonitor is unset; set it if you really want to enable fsmonitor"

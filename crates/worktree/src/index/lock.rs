@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use packrace_format::index_file::{IndexParts, encode, invalidate_untracked, split};
 use packrace_os::count::Role;
 use packrace_os::trace::{self, TraceRegion};
-use packrace_store::Repository;
 use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
+use packrace_store::{Config, Repository};
 
 use super::split::SplitRules;
-use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
+use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, look, time_of};
+use crate::paths::{LeadingDirs, path_of};
 
 /// Longest chain of links from an index to its real file.
 const MAX_LINKS: usize = 5;
@@ -57,7 +58,27 @@ impl IndexLock {
     pub fn take_in(repository: &Repository, top: &Path) -> Result<Self, IndexError> {
         let mut lock = IndexLock::take(repository)?;
         lock.index.follow_untracked_setting(repository.config(), top)?;
+        lock.unskip_present(repository.config(), top)?;
         Ok(lock)
+    }
+
+    /// Clears skip-worktree for paths that exist in the work tree at `top` (git-config,
+    /// "sparse.expectFilesOutsideOfPatterns").
+    fn unskip_present(&mut self, config: &Config, top: &Path) -> Result<(), IndexError> {
+        let is_sparse = config.boolean("core.sparseCheckout")?.unwrap_or(false);
+        if !is_sparse || config.boolean("sparse.expectFilesOutsideOfPatterns")?.unwrap_or(false) {
+            return Ok(());
+        }
+        let skipped = self.index.entries().filter(|(key, entry)| entry.skip_worktree && key.stage() == 0);
+        let skipped: Vec<Vec<u8>> = skipped.map(|(key, _)| key.path().to_vec()).collect();
+        let mut leading = LeadingDirs::new(top);
+        for path in skipped {
+            let is_there = || look(&top.join(path_of(&path))).is_ok_and(|found| found.is_some());
+            if leading.are_real(&path) && is_there() {
+                self.index.set_flags(&path, |entry| entry.skip_worktree = false);
+            }
+        }
+        Ok(())
     }
 
     /// The index to be written.
