@@ -71,3 +71,85 @@ for target in main-worktree/HEAD worktrees/wt/HEAD worktrees/x ORIG_HEAD A-B_HEA
     echo "$target"
     git refs verify
 done
+
+## verify, contents of loose refs
+# needs git: 2.55
+# exits: 255 255 255
+# masks: order
+# state: no-fsck
+history 1
+id=$(stock rev-parse HEAD)
+in() { printf "$2" >".git/refs/heads/$1"; }
+in bare 'ref: refs/heads/main'
+in space 'ref: refs/heads/main '
+in spaces 'ref: refs/heads/main   '
+in lines 'ref: refs/heads/main\n\n'
+in name 'ref: refs/heads/.x  '
+in wrong "${id}x\n"
+in more "$id x\n"
+in id "$id"
+in .dot "$id\n"
+in ok.lock "$id\n"
+in .x.lock ''
+git refs verify
+git -c fsck.badRefContent=warn -c fsck.badRefName=ignore -c fsck.refMissingNewline=error refs verify
+git refs verify --strict
+
+## verify, symbolic links
+# in: files
+# needs git: 2.55
+# exits: 255
+# masks: order
+# state: no-fsck
+history 1
+ln -s main .git/refs/heads/near
+ln -s ../../logs/x .git/refs/heads/logs
+ln -s ../../config .git/refs/heads/config
+ln -s ../../refs/tags/.x .git/refs/heads/dot
+ln -s ../../HEAD .git/refs/heads/head
+git refs verify
+
+## verify, packed-refs
+# needs git: 2.55
+# exits: 255 255 255 255
+# state: no-fsck
+history 1
+id=$(stock rev-parse HEAD)
+packed() { printf "$1" >.git/packed-refs; git refs verify; }
+packed "# pack-refs with:sorted\n$id refs/heads/z\n"
+packed "# pack-refs with: sorted\n$id refs/heads/z\n$id refs/heads/b\n$id refs/heads/a\n"
+packed "${id}x refs/heads/z\n$id  refs/heads/y\n$id\n$id HEAD\n$id refs/heads/x\n^$id more\n^$id\n"
+rm .git/packed-refs
+ln -s HEAD .git/packed-refs
+git refs verify
+rm .git/packed-refs
+
+## verify, refs of work trees
+# needs git: 2.55
+# exits: 255 255
+# masks: order
+# state: no-fsck
+history 1
+git worktree add -q ../wt
+stock -C ../wt update-ref refs/worktree/x HEAD
+git refs verify --verbose 2>&1 | grep -v packed-refs | sort
+printf bad >.git/worktrees/wt/refs/worktree/y
+git refs verify
+rm .git/worktrees/wt/refs/worktree/y
+echo 'ref: refs/heads/../x' >.git/worktrees/wt/HEAD
+git -C ../wt refs verify
+rm -r .git/worktrees ../wt
+
+## exists, a bad name
+# in: files
+# needs git: 2.55
+# exits: 2 1
+# state: no-fsck
+history 1
+echo nothing >.git/refs/heads/broken
+cp .git/refs/heads/main .git/refs/heads/a..b
+git refs exists refs/heads/a..b
+git show-ref --exists refs/heads/a..b
+git refs exists refs/heads/a..c
+git refs exists refs/heads/broken
+rm .git/refs/heads/a..b

@@ -52,7 +52,7 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
         let how_many = if names.is_empty() { "a" } else { "exactly one" };
         return Err(Fatal::new(format!("--exists requires {how_many} reference")));
     };
-    match repository.refs().read(name).map_err(Fatal::new)?.is_some() {
+    match repository.refs().exists(name).map_err(Fatal::error)? {
         true => Ok(()),
         false => {
             error_line!(call, "error: reference does not exist");

@@ -2,7 +2,9 @@
 
 mod one_ref;
 
-use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
+use packrace_object::fsck::{Severities, Severity};
+use packrace_store::refs::{Backend, Checked, Migration};
+use packrace_store::{FsckSettings, FsckUse};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -26,7 +28,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
             };
             let name = name.as_encoded_bytes();
             let repository = repository(call)?;
-            if is_good_name(name) && repository.refs().read(name).map_err(Fatal::new)?.is_some() {
+            if repository.refs().exists(name).map_err(Fatal::error)? {
                 return Ok(());
             }
             error_line!(call, "error: reference does not exist");
@@ -43,22 +45,24 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
 /// Reads every ref and every reflog, and checks names and contents.
 fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
-    if args.verbose {
-        error_line!(call, "Checking references consistency");
-    }
+    let severities = if args.strict { Severities::strict() } else { Severities::lenient() };
+    let settings = FsckSettings::of(repository.config(), FsckUse::Fsck).map_err(Fatal::new)?;
+    let rules = settings.rules(severities, repository.hash_kind()).map_err(Fatal::new)?;
     let mut has_errors = false;
     repository
         .refs()
-        .verify(&mut |path, problem| {
-            if args.verbose && problem.is_none() {
-                error_line!(call, "Checking {path}");
+        .verify(&mut |checked| match checked {
+            Checked::Begin if args.verbose => error_line!(call, "Checking references consistency"),
+            Checked::Item(path) if args.verbose => error_line!(call, "Checking {path}"),
+            Checked::Begin | Checked::Item(_) => {}
+            Checked::Problem(path, problem) => {
+                let severity = rules.severities.of(problem.id);
+                has_errors |= severity.is_error();
+                if severity != Severity::Ignore {
+                    let word = severity.word();
+                    error_line!(call, "{word}: {path}: {}: {}", problem.id.name(), problem.text);
+                }
             }
-            let Some(problem) = problem else { return };
-            let least = if args.strict { Severity::Warning } else { Severity::Error };
-            let is_error = problem.severity >= least;
-            has_errors |= is_error;
-            let word = if is_error { "error" } else { "warning" };
-            error_line!(call, "{word}: {path}: {}: {}", problem.id, problem.text);
         })
         .map_err(Fatal::new)?;
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }

@@ -30,7 +30,7 @@ pub use transaction::{
     RefWrites, Refusal, StoredObjects, TableWrites, TransactionMode, Update, WrittenTransaction,
 };
 
-pub use verify::{Problem, Severity};
+pub use verify::{Checked, Problem};
 pub(crate) use work_trees::is_per_worktree;
 use work_trees::{Holder, PER_WORKTREE, Place, RefDirs};
 pub use work_trees::{name_in_work_tree, names_work_tree};
@@ -155,6 +155,7 @@ impl RefStore {
     /// The current value of a ref; reads no other ref.
     pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
+            Backend::Files if !is_good_name(name) => Ok(None),
             Backend::Files => files::read_one(&self.dirs, name, self.hash),
             Backend::Reftable if LISTS.contains(&self.dirs.place(name).name) => {
                 files::read_one(&self.dirs, name, self.hash)
@@ -165,6 +166,22 @@ impl RefStore {
                     Target::Direct { id, .. } => Value::Id(id),
                     Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
                 }))
+            }
+        }
+    }
+
+    /// Whether there is a ref of this name, good or bad; one that cannot be parsed is an error.
+    pub fn exists(&self, name: &[u8]) -> Result<bool, RefError> {
+        if self.backend == Backend::Reftable || !is_safe_name(name) {
+            return Ok(self.read(name)?.is_some());
+        }
+        match files::read_loose(&self.dirs, name, self.hash)? {
+            files::LooseFile::Is(_) => Ok(true),
+            files::LooseFile::Broken => {
+                Err(RefError::Write("failed to look up reference: Invalid argument".to_owned()))
+            }
+            files::LooseFile::Absent => {
+                Ok(files::PackedFile::read(&self.dirs, self.hash)?.find(name)?.is_some())
             }
         }
     }

@@ -37,7 +37,7 @@ use packrace_os::durable::{self, random_number};
 
 use super::transaction::AllRefs;
 use super::{
-    Backend, PrepareError, RefError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
+    Backend, Checked, PrepareError, RefError, RefObjects, RefStore, RefWrites, Target, Value, is_root_name,
 };
 use crate::publish::{FileKind, LockFile, make_dir_below};
 
@@ -148,9 +148,11 @@ impl RefStore {
     fn whole(&self, with_logs: bool) -> Result<AllRefs, PrepareError> {
         // Broken refs would be skipped and then removed.
         let mut broken = None;
-        self.verify(&mut |path, problem| {
-            if let Some(problem) = problem.filter(|problem| problem.severity == Severity::Error) {
-                broken.get_or_insert_with(|| format!("{path}: {}: {}", problem.id, problem.text));
+        self.verify(&mut |checked| {
+            if let Checked::Problem(path, problem) = checked
+                && problem.id.default_severity().is_error()
+            {
+                broken.get_or_insert_with(|| format!("{path}: {}: {}", problem.id.name(), problem.text));
             }
         })?;
         if let Some(broken) = broken {
