@@ -84,3 +84,15 @@ git pack-refs --all
 history 1
 git pack-refs --bogus
 git pack-refs more
+
+## packed-refs is a symbolic link
+# in: files
+history 1
+git pack-refs --all
+mv .git/packed-refs .git/elsewhere
+ln -s elsewhere .git/packed-refs
+git branch more
+git pack-refs --all
+git update-ref -d refs/heads/more
+readlink .git/packed-refs
+cat .git/elsewhere

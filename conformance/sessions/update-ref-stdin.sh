@@ -219,3 +219,59 @@ printf '#!/bin/sh\n[ "$1" != prepared ]\n' >.git/hooks/reference-transaction
 chmod +x .git/hooks/reference-transaction
 printf 'create refs/heads/a HEAD\n' | git update-ref --stdin
 git for-each-ref
+
+## objects come before old values
+# needs git: 2.55
+# exits: 128 128 128 128 128
+history 2
+none=$(printf %040d 1)
+tree=$(stock rev-parse 'HEAD^{tree}')
+git update-ref refs/heads/new "$none"
+git update-ref refs/heads/main "$tree" HEAD~1
+echo "update refs/heads/main $none HEAD~1" | git update-ref --stdin
+printf 'create refs/heads/new\0%s\0' "$none" | git update-ref --stdin -z
+git update-ref --stdin <<EOF
+start
+update refs/heads/main $tree
+prepare
+EOF
+
+## a dangling symbolic ref is not absent
+# needs git: 2.55
+# exits: 128 128 128
+history 1
+git symbolic-ref refs/heads/link refs/heads/none
+echo 'create refs/heads/link HEAD' | git update-ref --no-deref --stdin
+git update-ref --no-deref refs/heads/link HEAD "$(printf %040d 0)"
+echo 'verify refs/heads/link' | git update-ref --no-deref --stdin
+echo 'create refs/heads/link HEAD' | git update-ref --stdin
+git for-each-ref
+
+## a batch rejects what a symbolic ref leads to
+# needs git: 2.55
+history 2
+git symbolic-ref refs/heads/link refs/heads/none
+git symbolic-ref refs/heads/other refs/heads/main
+git update-ref --stdin --batch-updates <<EOF
+delete refs/heads/link HEAD
+create refs/heads/other HEAD
+create refs/heads/new $(printf %040d 1)
+update refs/heads/main $(printf %040d 1) HEAD~1
+create refs/heads/new HEAD
+EOF
+git for-each-ref
+
+## what is not committed leaves no directories
+# in: files
+# needs git: 2.55
+history 1
+git update-ref --stdin <<EOF
+create refs/heads/a/b/c HEAD
+prepare
+abort
+EOF
+git update-ref --stdin <<EOF
+create refs/heads/x/y HEAD
+prepare
+EOF
+find .git/refs -type d | sort

@@ -158,3 +158,27 @@ git pack-refs --all
 git update-ref -d refs/heads/a
 git update-ref -d refs/heads/main HEAD
 git for-each-ref
+
+## an unchanged packed ref stays packed
+# in: files
+history 1
+git pack-refs --all
+git update-ref refs/heads/main HEAD
+find .git/refs -type f
+
+## a directory with other files is in the way
+# in: files
+# masks: words
+# exits: 128
+history 1
+mkdir -p .git/refs/heads/a/b .git/refs/heads/c/d
+: >.git/refs/heads/a/b/x.lock
+git update-ref refs/heads/a HEAD
+git update-ref refs/heads/c HEAD
+
+## --end-of-options
+history 1
+git update-ref --end-of-options refs/heads/a HEAD
+git for-each-ref --end-of-options refs/heads
+git show-ref --end-of-options refs/heads/a
+git reflog exists --end-of-options refs/heads/main

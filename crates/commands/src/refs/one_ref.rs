@@ -45,28 +45,16 @@ pub(super) fn run(call: &Call, kind: RefChangeKind, args: &RefsChangeOptions) ->
         _ => Fatal::error(format!("update_ref failed for ref '{}': {error}", shown(name))),
     };
     check_name(name, &change).map_err(failed)?;
-    if args.no_deref && expected == Expected::Absent && is_dangling(&changes, name)? {
-        return Err(failed(format!("cannot lock ref '{}': dangling symref already exists", shown(name))));
-    }
     let edit = RefEdit {
         deref: !args.no_deref,
         force_log: args.create_reflog,
         ..edit(name, change, expected, &message)
     };
-    // Since git has this command, it leaves these words out.
-    let before = format!("cannot update ref '{}': ", shown(name));
-    changes.run_one(edit, |words| failed(words.strip_prefix(&before).unwrap_or(&words).to_owned()))
+    changes.run_one(edit, failed)
 }
 
 fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
-}
-
-/// Whether a ref is symbolic and leads nowhere. Git 2.55 does not take such a ref for one that is absent; `update-ref` of 2.47 does.
-fn is_dangling(changes: &RefChanges<'_>, name: &[u8]) -> Result<bool, Fatal> {
-    let refs = changes.repository.refs();
-    let is_symbolic = matches!(refs.read(name).map_err(Fatal::new)?, Some(Value::Symbolic(_)));
-    Ok(is_symbolic && refs.resolve(name).map_err(Fatal::new)?.is_none())
 }
 
 /// The object that an argument names; `what` is git's word for it.

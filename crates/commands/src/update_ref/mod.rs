@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_store::publish::ObjectsStored;
-use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Refusal, TransactionMode};
+use packrace_store::refs::{Cause, Expected, PrepareError, RefChange, RefEdit, Refusal, TransactionMode};
 
 use self::script::{ScriptCommand, ScriptPhase, SessionScript};
 use crate::call::Call;
@@ -175,7 +175,20 @@ impl<'a> StdinSession<'a> {
         check_name(&name, &change).map_err(Fatal::new)?;
         let deref = !std::mem::replace(&mut self.is_no_deref, self.args.no_deref);
         let force_log = self.args.create_reflog;
-        self.edits.push(RefEdit { deref, force_log, ..edit(&name, change, expected, &self.message) });
+        let edit = RefEdit { deref, force_log, ..edit(&name, change, expected, &self.message) };
+        if self.mode() == TransactionMode::Batch {
+            let RefChanges { repository, objects, .. } = &mut self.changes;
+            if let Some(refusal) = repository.refs().check_object(0, &edit, objects)? {
+                // As in git, which names no old value for `create` here.
+                let expected = match edit.expected {
+                    Expected::Absent => Expected::Any,
+                    expected => expected,
+                };
+                let edit = RefEdit { expected, ..edit };
+                return report(self.changes.call, &[edit], self.null(), &[refusal]);
+            }
+        }
+        self.edits.push(edit);
         Ok(())
     }
 
@@ -214,9 +227,13 @@ impl<'a> StdinSession<'a> {
 }
 
 fn failed(prefix: &str, error: PrepareError) -> Fatal {
-    match error {
+    match &error {
         PrepareError::Vetoed(_) => Fatal::new(error),
-        error => Fatal::new(format!("{prefix}{error}")),
+        // Git finds these while it reads commands.
+        PrepareError::Refused(Refusal {
+            cause: Cause::NoObject { .. } | Cause::NotACommit { .. }, ..
+        }) => Fatal::new(error),
+        _ => Fatal::new(format!("{prefix}{error}")),
     }
 }
 
@@ -240,7 +257,7 @@ fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -
             Expected::Id(id) => id.to_string().into_bytes(),
         };
         let reason = refusal.cause.reason().as_bytes();
-        lines.extend([b"rejected", refusal.name.as_slice(), &new, &old, reason].join(&b' '));
+        lines.extend([b"rejected", refusal.target.as_slice(), &new, &old, reason].join(&b' '));
         lines.push(b'\n');
     }
     call.write(&lines)

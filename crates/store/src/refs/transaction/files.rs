@@ -42,6 +42,9 @@ const LEAST_BULK_A_MEGABYTE: usize = 10;
 /// The ref whose reflog is the list of all stashes (git-stash, "DISCUSSION").
 const STASH: &[u8] = b"refs/stash";
 
+/// Longest chain of symbolic links from `packed-refs`.
+const MAX_LINKS: usize = 10;
+
 /// How often a directory is recreated that another process removes.
 const MAX_TRIES: usize = 5;
 
@@ -53,6 +56,8 @@ pub(super) struct FileLocks {
     writes: RefWrites,
     packed: PackedFile,
     packed_lock: Option<LockFile>,
+    /// New refs, for whose locks directories may have been made, which an abort removes.
+    housed: HashSet<Vec<u8>>,
     /// Whether refs without a loose file are written to `packed-refs`.
     is_bulk: bool,
     listings: Listings,
@@ -92,6 +97,7 @@ impl FileLocks {
             writes: writes.clone(),
             packed,
             packed_lock: None,
+            housed: HashSet::new(),
             is_bulk: shared >= least,
             listings: Listings::default(),
             taken: HashMap::new(),
@@ -126,6 +132,12 @@ impl FileLocks {
             LooseFile::Is(loose) => Ok(LockedRef::Held(Some(value(loose)))),
             LooseFile::Broken => Ok(LockedRef::Refused(Cause::Broken(step.name.clone()))),
             LooseFile::Absent => {
+                self.housed.insert(step.name.clone());
+                if matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_))
+                    && let Some(cause) = self.clear_for(&step.name)?
+                {
+                    return Ok(LockedRef::Refused(cause));
+                }
                 if self.packed_lock.is_none() {
                     self.packed.refresh(&self.dirs, self.hash)?;
                 }
@@ -182,7 +194,7 @@ impl FileLocks {
             let Taken::Lock { lock, .. } = taken else { continue };
             let step = &steps[*at];
             let line = match &step.change {
-                _ if step.is_log_only => continue,
+                _ if !step.writes_value() => continue,
                 RefChange::Verify | RefChange::Delete => continue,
                 RefChange::Set(id) => format!("{id}\n").into_bytes(),
                 RefChange::SetSymbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
@@ -213,16 +225,15 @@ impl FileLocks {
             let Some(Taken::Lock { lock, is_new }) = self.taken.remove(at) else { continue };
             let path = self.dirs.path_of(&step.name);
             match &step.change {
-                _ if step.is_log_only => {}
-                RefChange::Verify => {}
-                RefChange::Set(_) | RefChange::SetSymbolic(_) => {
+                RefChange::Set(_) | RefChange::SetSymbolic(_) if step.writes_value() => {
                     rename(lock, &path)?;
+                    self.housed.remove(&step.name);
                     // The directories of a new file may be new too, or made by a process that did not sync them.
                     let depth =
                         if is_new { step.name.iter().filter(|byte| **byte == b'/').count() } else { 1 };
                     changed_dirs.extend(path.ancestors().skip(1).take(depth.max(1)).map(Path::to_owned));
                 }
-                RefChange::Delete => {
+                RefChange::Delete if !step.is_log_only => {
                     let is_there = durable::remove_file(&path, Role::Refs);
                     let is_there = match is_there {
                         Err(error) if error.kind() == ErrorKind::IsADirectory || is_absent(&error) => false,
@@ -233,6 +244,7 @@ impl FileLocks {
                         changed_dirs.extend(path.parent().map(Path::to_owned));
                     }
                 }
+                RefChange::Verify | RefChange::Set(_) | RefChange::SetSymbolic(_) | RefChange::Delete => {}
             }
         }
         for (_, step) in
@@ -256,7 +268,7 @@ impl FileLocks {
         for (at, taken) in all {
             let step = &work.steps[*at];
             let Taken::Lock { lock, .. } = taken else { continue };
-            if step.is_log_only || matches!(step.change, RefChange::Verify | RefChange::Delete) {
+            if !step.writes_value() {
                 continue;
             }
             if step.old.is_some() {
@@ -300,7 +312,8 @@ impl FileLocks {
         }
         let refusals = overtaken.into_iter().map(|(step, words)| {
             let name = work.edits[step.edit].name.clone();
-            Refusal { edit: step.edit, name, cause: Cause::Locked(words), backend: work.store.backend }
+            let (target, backend) = (step.name.clone(), work.store.backend);
+            Refusal { edit: step.edit, name, target, cause: Cause::Locked(words), backend }
         });
         let refusals: Vec<Refusal> = refusals.collect();
         if work.mode == TransactionMode::Batch {
@@ -322,8 +335,8 @@ impl FileLocks {
         edits: &[Edit<'_>],
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
-        let path = self.dirs.common_dir.join("packed-refs");
-        let new = self.dirs.common_dir.join("packed-refs.new");
+        let path = self.packed_path()?;
+        let new = crate::paths::with_extension(&path, "new");
         let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
@@ -344,7 +357,7 @@ impl FileLocks {
         // Always synced: the file also holds unchanged refs, and loose files are removed afterwards.
         file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
-        Ok(sync_dir(&self.dirs.common_dir)?)
+        Ok(sync_dir(path.parent().unwrap_or(&self.dirs.common_dir))?)
     }
 
     /// Steps in `packed-refs` that collide with loose refs begun by another process, with the
@@ -366,13 +379,43 @@ impl FileLocks {
     }
 
     pub(super) fn lock_packed(&mut self) -> Result<(), PrepareError> {
-        let path = self.dirs.common_dir.join("packed-refs");
+        let path = self.packed_path()?;
         let patience = self.writes.packed_patience;
         let lock =
             LockFile::take_within(&path, FileKind::Refs, self.writes.policy, patience).map_err(io_error)?;
         self.packed_lock = Some(lock);
         self.packed = PackedFile::read(&self.dirs, self.hash)?;
         Ok(())
+    }
+
+    /// The file behind `packed-refs`, which may be a symbolic link: git locks and replaces the file that it leads to.
+    fn packed_path(&self) -> Result<PathBuf, RefError> {
+        let mut path = self.dirs.common_dir.join("packed-refs");
+        for _ in 0..MAX_LINKS {
+            let target = packrace_os::read_link(&path, Role::Refs);
+            match target.map_err(|source| RefError::Io { path: path.clone(), source })? {
+                Some(target) => path = path.parent().unwrap_or(&path).join(target),
+                None => return Ok(path),
+            }
+        }
+        Err(RefError::Io { path, source: ErrorKind::TooManyLinks.into() })
+    }
+
+    /// Removes empty directories where a new ref gets its file.
+    fn clear_for(&self, name: &[u8]) -> Result<Option<Cause>, RefError> {
+        let path = self.dirs.path_of(name);
+        let is_dir = || {
+            packrace_os::identity(&path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir))
+        };
+        // Refs below it are reported together with other name conflicts.
+        if !is_dir() || first_file(&path, b"")?.is_some() {
+            return Ok(None);
+        }
+        remove_tree(&path, false)?;
+        let name = String::from_utf8_lossy(name);
+        let words =
+            || format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());
+        Ok(is_dir().then(|| Cause::Locked(words())))
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
@@ -493,6 +536,16 @@ impl FileLocks {
             Ok(false) => Ok(()),
             Err(error) if is_absent(&error) || error.kind() == ErrorKind::IsADirectory => Ok(()),
             Err(source) => Err(RefError::Io { path, source }.into()),
+        }
+    }
+}
+
+impl Drop for FileLocks {
+    fn drop(&mut self) {
+        self.taken.clear();
+        for name in &self.housed {
+            let place = self.dirs.place(name);
+            remove_empty_parents(&self.dirs.dir(place.holder), place.name);
         }
     }
 }

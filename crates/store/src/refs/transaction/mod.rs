@@ -127,6 +127,16 @@ struct RefStep {
 }
 
 impl RefStep {
+    /// Whether its ref gets a value that it does not have.
+    fn writes_value(&self) -> bool {
+        match &self.change {
+            _ if self.is_log_only => false,
+            RefChange::Set(id) => self.old != Some(Value::Id(*id)),
+            RefChange::SetSymbolic(_) => true,
+            RefChange::Verify | RefChange::Delete => false,
+        }
+    }
+
     /// Whether the name must be available. As in git, this includes refs that are only checked or deleted.
     fn needs_name(&self) -> bool {
         !self.is_log_only && self.old.is_none()
@@ -238,6 +248,25 @@ impl RefStore {
         Ok(prepared)
     }
 
+    /// Whether an edit would be refused for the object that it sets, whatever else is true.
+    pub fn check_object(
+        &self,
+        number: usize,
+        edit: &RefEdit,
+        objects: &mut dyn RefObjects,
+    ) -> Result<Option<Refusal>, PrepareError> {
+        let RefChange::Set(id) = edit.change else { return Ok(None) };
+        let name = self.dirs.plain(&edit.name);
+        let cause = objects::check(objects, name, id)?;
+        Ok(cause.map(|cause| Refusal {
+            edit: number,
+            name: edit.name.clone(),
+            target: edit.name.clone(),
+            cause,
+            backend: self.backend,
+        }))
+    }
+
     /// Abandons an unprepared transaction; only notifies the hook.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
         HookCall::of(writes.hooks.as_ref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
@@ -254,7 +283,7 @@ impl RefStore {
             Backend::Files => Locks::Files(Box::new(FileLocks::begin(self, &edits, writes)?)),
             Backend::Reftable => Locks::Stack(Box::new(StackLocks::begin(self, &edits, writes)?)),
         };
-        Preparing::new(self, edits, locks, objects, mode).run(mode, writes)
+        Preparing::new(self, edits, locks, objects).run(mode, writes)
     }
 }
 
@@ -350,8 +379,7 @@ impl CommitWork<'_> {
             RefChange::Verify | RefChange::Delete => return None,
         };
         let is_set = matches!(step.change, RefChange::Set(_)) && !step.is_log_only;
-        let is_unchanged = is_set && step.old == Some(Value::Id(new));
-        (!is_unchanged).then_some((old, new))
+        (!is_set || step.writes_value()).then_some((old, new))
     }
 
     /// Whether a deletion keeps the reflog: as in git, that of a symbolic ref in reftables does.

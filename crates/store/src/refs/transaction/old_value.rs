@@ -6,8 +6,7 @@ use super::{Cause, Expected, RefStep, Value};
 pub(super) fn check(step: &RefStep) -> Option<Cause> {
     match (&step.expected, &step.old) {
         (Expected::Any, _) | (Expected::Absent, None) => None,
-        // As in git, a dangling symbolic ref counts as absent.
-        (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
+        (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => Some(Cause::ExistsDangling),
         (Expected::Absent, Some(_)) => Some(Cause::Exists),
         (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
         (Expected::Id(expected), Some(_)) => match step.old_id {

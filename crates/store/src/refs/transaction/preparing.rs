@@ -24,7 +24,6 @@ pub(super) struct Preparing<'a, 's> {
     /// The target of `HEAD`.
     head_target: Option<Vec<u8>>,
     objects: &'a mut dyn RefObjects,
-    looks_at_objects_first: bool,
 }
 
 impl<'a, 's> Preparing<'a, 's> {
@@ -33,7 +32,6 @@ impl<'a, 's> Preparing<'a, 's> {
         edits: Vec<RefEdit>,
         locks: Locks,
         objects: &'a mut dyn RefObjects,
-        mode: TransactionMode,
     ) -> Self {
         Preparing {
             store,
@@ -44,7 +42,6 @@ impl<'a, 's> Preparing<'a, 's> {
             locks,
             head_target: None,
             objects,
-            looks_at_objects_first: store.backend == Backend::Reftable || mode == TransactionMode::Batch,
         }
     }
 
@@ -74,8 +71,7 @@ impl<'a, 's> Preparing<'a, 's> {
         let unavailable = available::conflicts(&self.steps, &mut self.locks, mode, &out)?;
         self.problems.extend(unavailable);
         // In git's order: targets of symbolic refs come after all requested refs.
-        let is_first = self.looks_at_objects_first;
-        self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank(is_first)));
+        self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank()));
         let mut refused: Vec<Refusal> = Vec::new();
         let mut is_refused = HashSet::new();
         for problem in std::mem::take(&mut self.problems) {
@@ -158,10 +154,8 @@ impl<'a, 's> Preparing<'a, 's> {
         if self.steps[at].is_log_only {
             return Ok(());
         }
-        // Git checks the object first with reftables and in batches, and last with files.
-        if self.looks_at_objects_first
-            && let Some(cause) = self.check_object(at)?
-        {
+        // As in git since 2.55, the object comes first.
+        if let Some(cause) = self.check_object(at)? {
             self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
@@ -192,7 +186,7 @@ impl<'a, 's> Preparing<'a, 's> {
             Some(Value::Id(id)) => step.old_id = Some(id),
             None => {}
         }
-        if let Some(cause) = self.check(at)? {
+        if let Some(cause) = old_value::check(&self.steps[at]) {
             self.problems.push(FailedStep { step: at, cause });
         }
         Ok(())
@@ -262,15 +256,6 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(None)
     }
 
-    /// Whether the ref has the expected value and may get the new one.
-    fn check(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
-        let cause = old_value::check(&self.steps[at]);
-        match cause {
-            None if !self.looks_at_objects_first => self.check_object(at),
-            cause => Ok(cause),
-        }
-    }
-
     /// Whether the ref may point at the new object.
     fn check_object(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
         let RefChange::Set(id) = self.steps[at].change else { return Ok(None) };
@@ -311,9 +296,12 @@ impl<'a, 's> Preparing<'a, 's> {
     }
 
     fn refusal(&self, problem: FailedStep) -> Refusal {
-        let step = &self.steps.get(problem.step);
+        let step = self.steps.get(problem.step);
         let edit = step.map_or(problem.step, |step| step.edit);
         let name = self.edits[edit].name.clone();
-        Refusal { edit, name, cause: problem.cause, backend: self.store.backend }
+        // The name that was asked for may tell this work tree.
+        let target =
+            step.filter(|_| problem.step != edit).map_or_else(|| name.clone(), |step| step.name.clone());
+        Refusal { edit, name, target, cause: problem.cause, backend: self.store.backend }
     }
 }

@@ -52,6 +52,8 @@ pub struct Refusal {
     pub edit: usize,
     /// Its ref.
     pub name: Vec<u8>,
+    /// The ref that is the reason: the same, or one that it points to.
+    pub target: Vec<u8>,
     /// Why it is refused.
     pub cause: Cause,
     /// The backend that refuses.
@@ -63,6 +65,8 @@ pub struct Refusal {
 pub enum Cause {
     /// A ref of this name already exists.
     Exists,
+    /// A symbolic ref of this name exists, and dangles.
+    ExistsDangling,
     /// There is no ref of this name.
     Missing(Vec<u8>),
     /// It dangles, but should resolve to this object.
@@ -132,7 +136,7 @@ impl Cause {
     /// The text for individually reported refusals (git-update-ref, `--batch-updates`).
     pub fn reason(&self) -> &'static str {
         match self {
-            Cause::Exists => "reference already exists",
+            Cause::Exists | Cause::ExistsDangling => "reference already exists",
             Cause::Missing(_) | Cause::Dangling(_) => "reference does not exist",
             Cause::OtherId { .. } | Cause::OtherTarget { .. } => "incorrect old value provided",
             Cause::NotSymbolic(_) => "expected symref but found regular ref",
@@ -150,6 +154,7 @@ impl Cause {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Cause::Exists
+            | Cause::ExistsDangling
             | Cause::Missing(_)
             | Cause::Dangling(_)
             | Cause::OtherId { .. }
@@ -172,9 +177,9 @@ impl Cause {
     }
 
     /// Among several causes for one edit, the lowest rank is reported.
-    pub(super) fn rank(&self, is_object_first: bool) -> i8 {
+    pub(super) fn rank(&self) -> i8 {
         match self {
-            Cause::NoObject { .. } | Cause::NotACommit { .. } if is_object_first => -1,
+            Cause::NoObject { .. } | Cause::NotACommit { .. } => -1,
             Cause::Locked(_) | Cause::Duplicate { .. } | Cause::DuplicateHead(_) => 0,
             Cause::Missing(_) => 1,
             Cause::Conflict { .. } | Cause::Together { .. } => 2,
@@ -194,13 +199,11 @@ impl std::fmt::Display for Refusal {
             true => write!(f, "cannot lock ref '{asked}': {words}"),
             false => f.write_str(&words),
         };
-        // For symbolic refs, this names the final target.
-        let update = |f: &mut std::fmt::Formatter<'_>, name: &[u8], words: String| match is_files {
-            true => write!(f, "cannot update ref '{}': {words}", text(name)),
-            false => f.write_str(&words),
-        };
         match &self.cause {
             Cause::Exists => write!(f, "cannot lock ref '{asked}': reference already exists"),
+            Cause::ExistsDangling => {
+                write!(f, "cannot lock ref '{asked}': dangling symref already exists")
+            }
             Cause::Missing(name) => {
                 write!(f, "cannot lock ref '{asked}': unable to resolve reference '{}'", text(name))
             }
@@ -228,10 +231,10 @@ impl std::fmt::Display for Refusal {
                 lock(f, format!("cannot process '{}' and '{}' at the same time", text(name), text(other)))
             }
             Cause::NoObject { name, id } => {
-                update(f, name, format!("trying to write ref '{}' with nonexistent object {id}", text(name)))
+                write!(f, "trying to write ref '{}' with nonexistent object {id}", text(name))
             }
             Cause::NotACommit { name, id } => {
-                update(f, name, format!("trying to write non-commit object {id} to branch '{}'", text(name)))
+                write!(f, "trying to write non-commit object {id} to branch '{}'", text(name))
             }
             Cause::Endless => write!(f, "cannot lock ref '{asked}': error reading reference"),
             Cause::Broken(name) => {
