@@ -83,9 +83,11 @@ git -c gc.reflogExpire=never -c gc.reflogExpireUnreachable=never reflog expire -
 git -c 'gc.refs/heads/*.reflogExpire=never' -c gc.reflogExpire=now reflog expire main HEAD
 
 ## a ref that is not there
-# exits: 255
+# needs git: 2.55
+# exits: 255 129
 history 1
 git reflog expire --expire=now refs/heads/none
+git reflog drop --all refs/heads/main
 
 ## --stale-fix
 history 1

@@ -2,13 +2,16 @@
 
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
-use packrace_store::refs;
+use packrace_store::refs::{self, Backend};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::PackRefsOptions;
 use crate::ref_changes::RefChanges;
+
+/// Exit code if a stack of reftables cannot be packed.
+const FAILED: u8 = 255;
 
 /// Implements `git pack-refs`.
 pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
@@ -28,5 +31,10 @@ pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
         is_included && !is_one_of(&args.exclude, name)
     };
     let which = refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune, is_auto: args.auto };
-    Ok(repository.refs().pack(&which, &changes.writes, &mut changes.objects)?)
+    let packed = repository.refs().pack(&which, &changes.writes, &mut changes.objects);
+    packed.map_err(|error| match repository.refs().backend() {
+        // As in git, which ends with another code here.
+        Backend::Reftable => Fatal::silent(FAILED).after(format!("error: {error}\n")),
+        Backend::Files => error.into(),
+    })
 }

@@ -57,7 +57,6 @@ const COMMANDS: &[&str] = &[
     "expire --verbose --expire=1112915153 --rewrite long",
     "expire --verbose --expire-unreachable=1112917053 --expire=never HEAD",
     "expire --expire=foo main",
-    "expire nope",
     "expire --expire=all --updateref refs/heads/main",
     "expire --expire=all --all",
     "list",

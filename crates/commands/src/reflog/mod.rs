@@ -50,7 +50,8 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
         }
         ReflogOptions::Drop(args) => {
             if args.all && !args.names.is_empty() {
-                return Err(Fatal::usage_of("reflog"));
+                let words = "usage: references specified along with --all\n";
+                return Err(Fatal::silent(129).after(words));
             }
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;
@@ -353,7 +354,7 @@ fn expire(
     let chosen = ChosenReflogs::new(repository, args.all, args.single_worktree, &args.names)?;
     let mut result = Ok(());
     for name in chosen.missing {
-        result = Err(failed(changes.call, format!("{name} points nowhere!")));
+        result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
     }
     // Git says "would" only for those that were not named.
     let all = chosen.all.into_iter().map(|reflogs| (reflogs, true));

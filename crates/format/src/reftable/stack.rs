@@ -12,7 +12,7 @@ const FORMAT: &str = "tables.list";
 pub const DEFAULT_FACTOR: u16 = 2;
 
 /// The highest `reftable.geometricFactor`.
-pub const MAX_FACTOR: u16 = 256;
+pub const MAX_FACTOR: u16 = 255;
 
 /// Reads `tables.list`: the names of tables, oldest first. Any file name in the same directory is valid,
 /// because the document only suggests a form; see [`TableName`] for git's.

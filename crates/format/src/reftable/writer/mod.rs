@@ -87,7 +87,7 @@ pub enum ReftableWriteError {
     #[error("object id of '{}' is of another hash", String::from_utf8_lossy(.0))]
     WrongHash(Vec<u8>),
     /// A record is longer than a block.
-    #[error("record of '{}' needs a block of {needed_bytes} bytes", String::from_utf8_lossy(.name))]
+    #[error("entry too large")]
     TooLong {
         /// The name of the ref.
         name: Vec<u8>,

@@ -109,7 +109,7 @@ fn write_compacted(
         let written = compact(&tables, range, &writes.tables.options, |_| true, sink);
         let written = written.map_err(|error| match error {
             CompactError::Read(error) => stack.tables[error.table].damaged(error.source),
-            error => failed(error),
+            error => failed(format!("unable to compact stack: {error}")),
         })?;
         is_empty = written.refs + written.logs == 0;
         // Otherwise records of a truncated table would be lost for good.

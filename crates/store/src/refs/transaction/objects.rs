@@ -48,16 +48,19 @@ impl RefObjects for StoredObjects {
 
     fn peel(&mut self, id: &oid) -> Result<Peeled, Error> {
         let mut at = id.to_owned();
-        for depth in 0..MAX_TAG_DEPTH {
-            match self.kind(&at)? {
-                None => return Ok(Peeled::Unknown),
-                Some(Kind::Tag) => {}
-                Some(_) if depth == 0 => return Ok(Peeled::NotATag),
-                Some(_) => return Ok(Peeled::To(at)),
+        let mut told = None;
+        for _ in 0..MAX_TAG_DEPTH {
+            match (self.kind(&at)?, told) {
+                (None, _) => return Ok(Peeled::Unknown),
+                // The tag says another kind.
+                (Some(kind), Some(told)) if kind != told => return Ok(Peeled::Unknown),
+                (Some(Kind::Tag), _) => {}
+                (Some(_), None) => return Ok(Peeled::NotATag),
+                (Some(_), Some(_)) => return Ok(Peeled::To(at)),
             }
             let tag = self.reader.read(&at)?;
             let Ok(tag) = parse_tag(&tag.data, at.kind()) else { return Ok(Peeled::Unknown) };
-            at = tag.target;
+            (at, told) = (tag.target, Some(tag.target_kind));
         }
         Ok(Peeled::Unknown)
     }

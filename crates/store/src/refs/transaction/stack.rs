@@ -13,7 +13,9 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use packrace_format::reftable::{LogChange, LogRecord, RefRecord, RefValue, TableName, Writer, format_list};
+use packrace_format::reftable::{
+    LogChange, LogRecord, RefRecord, RefValue, ReftableWriteError, TableName, Writer, format_list,
+};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, random_number};
@@ -322,7 +324,7 @@ impl Side {
                     (Some(Value::Id(id)), None) => RefValue::Id(*id),
                     (Some(Value::Id(id)), Some(peeled)) => RefValue::Tag { id: *id, peeled: *peeled },
                 };
-                writer.add_ref(&RefRecord { name, update_index, value }).map_err(failed)?;
+                writer.add_ref(&RefRecord { name, update_index, value }).map_err(not_added)?;
             }
             let mut logs: Vec<(&[u8], u64, Option<&LoggedChange>)> = Vec::with_capacity(records.logs.len());
             logs.extend(records.logs.iter().map(|(name, log)| match log {
@@ -333,12 +335,16 @@ impl Side {
             }));
             logs.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
             for (name, update_index, change) in logs {
-                let message = change.map(|change| cut(&change.message, longest_message));
+                let message = change.map(|change| match change.old.is_null() && change.new.is_null() {
+                    // It marks an empty log.
+                    true => Vec::new(),
+                    false => cut(&change.message, longest_message),
+                });
                 let change = change.map(|change| log_change(change, message.as_deref().unwrap_or_default()));
                 let record = LogRecord { name, update_index, change: change.transpose()? };
-                writer.add_log(&record).map_err(failed)?;
+                writer.add_log(&record).map_err(not_added)?;
             }
-            writer.finish().map(drop).map_err(failed)
+            writer.finish().map(drop).map_err(not_added)
         })?;
         let names = self.stack.tables.iter().filter_map(|table| table.path.file_name());
         let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
@@ -369,11 +375,16 @@ fn log_change<'a>(change: &'a LoggedChange, message: &'a [u8]) -> Result<LogChan
     })
 }
 
-/// As in git: a message ends with a line feed, unless it is empty, and is no longer than half a block.
-fn cut(message: &[u8], longest: usize) -> Vec<u8> {
-    if message.is_empty() {
-        return Vec::new();
+/// In git's words, as far as it has any.
+fn not_added(error: ReftableWriteError) -> RefError {
+    match error {
+        ReftableWriteError::TooLong { .. } => failed(format!("reftable: transaction failure: {error}")),
+        error => failed(error),
     }
+}
+
+/// As in git: a message ends with a line feed, even an empty one, and is no longer than half a block.
+fn cut(message: &[u8], longest: usize) -> Vec<u8> {
     let mut cut = message[..message.len().min(longest.saturating_sub(1))].to_vec();
     cut.push(b'\n');
     cut

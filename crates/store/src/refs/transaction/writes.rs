@@ -49,7 +49,12 @@ impl TableWrites {
             match config.integer(name)? {
                 Some(0) | None => Ok(None),
                 Some(number) if (0..=highest).contains(&number) => Ok(Some(number)),
-                Some(_) => Err(Reason::Config(format!("{words} cannot exceed {highest}")).into()),
+                Some(number) if number < 0 => {
+                    let name = name.to_ascii_lowercase();
+                    let words = format!("bad numeric config value '{number}' for '{name}': invalid unit");
+                    Err(Reason::Config(words).into())
+                }
+                Some(_) => Err(Reason::Config(format!("{words} cannot exceed {}", shown(highest))).into()),
             }
         };
         let default = TableOptions::new(hash);
@@ -67,6 +72,11 @@ impl TableWrites {
             synced: true,
         })
     }
+}
+
+/// A highest value, as git shows it.
+fn shown(highest: i64) -> String {
+    if highest == MAX_BLOCK_BYTES as i64 { "16MB".to_owned() } else { highest.to_string() }
 }
 
 /// `core.logAllRefUpdates`.
