@@ -406,3 +406,25 @@ git for-each-ref --format='%(committerdate:format:%+d|%5_d|%q|%10q|%-|%5n|%5t|%5
 for letter in a A b B c C d D e F g G h H I j k l m M n p P r R S t T u U V w W x X y Y % E; do
     git for-each-ref --format="%(committerdate:format:%E$letter,%O$letter,%-$letter,%09$letter,%_9$letter,%^$letter,%#$letter)"
 done
+
+## --start-after
+# needs git: 2.51
+# exits: 128 128
+history 1
+for name in a a/x b c; do git update-ref "refs/odd/$name-" HEAD; done
+git for-each-ref --start-after=refs/odd --format='%(refname)'
+git for-each-ref --start-after=refs/odd/a --format='%(refname)' --count=2
+git for-each-ref --start-after=refs/odd/b- --format='%(refname)'
+git for-each-ref --start-after=refs/x
+git for-each-ref --start-after=refs/odd refs/heads
+git for-each-ref --start-after=refs/odd --sort=refname
+
+## a tag that tells another kind
+# needs git: 2.55
+# exits: 128
+# state: no-fsck
+history 1
+git tag -m good good
+bad=$(stock cat-file tag good | sed s/commit/blob/ | stock hash-object -w -t tag --stdin)
+git update-ref refs/tags/bad "$bad"
+git for-each-ref --format='%(*objectname)' refs/tags/bad

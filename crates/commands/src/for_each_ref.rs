@@ -36,8 +36,17 @@ fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fata
         }
         patterns = lines_of_stdin(call)?;
     }
+    if args.start_after.is_some() {
+        if !patterns.is_empty() {
+            return Err(Fatal::new("cannot use --start-after with patterns"));
+        }
+        if !args.sort.is_empty() {
+            return Err(Fatal::new("cannot use --start-after with custom sort options"));
+        }
+    }
     Ok(ListingRequest {
         patterns,
+        after: args.start_after.clone().map(OsString::into_vec),
         excluded: bytes(&args.exclude),
         folds_case: args.ignore_case,
         has_root_refs: args.include_root_refs,

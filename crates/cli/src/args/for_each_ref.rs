@@ -5,7 +5,7 @@ use packrace_commands::options::ForEachRefOptions;
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
     "shell", "perl", "python", "tcl", "omit_empty", "count", "format", "color", "exclude", "sort",
-    "points_at", "ignore_case", "stdin", "include_root_refs",
+    "points_at", "ignore_case", "stdin", "include_root_refs", "start_after",
 ]))]
 pub struct ForEachRef {
     /// Quote values for a shell.
@@ -62,6 +62,9 @@ pub struct ForEachRef {
     /// Also show HEAD and other refs outside refs/.
     #[arg(long)]
     pub include_root_refs: bool,
+    /// List only refs whose names come after MARKER; not together with patterns and --sort.
+    #[arg(long, value_name = "MARKER", allow_hyphen_values = true)]
+    pub start_after: Option<OsString>,
     /// Refs to show: a full name, a prefix up to a slash, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }
@@ -70,7 +73,7 @@ pub struct ForEachRef {
 const OF_HEAD: [&str; 4] = ["--merged", "--no-merged", "--contains", "--no-contains"];
 
 /// Options that take the next argument, whatever it is.
-const WITH_VALUE: [&str; 9] = [
+const WITH_VALUE: [&str; 10] = [
     "--merged",
     "--no-merged",
     "--contains",
@@ -80,6 +83,7 @@ const WITH_VALUE: [&str; 9] = [
     "--exclude",
     "--sort",
     "--points-at",
+    "--start-after",
 ];
 
 /// `--merged` and its like take the next argument, and where there is none, HEAD.
@@ -120,6 +124,7 @@ impl From<ForEachRef> for ForEachRefOptions {
             ignore_case: args.ignore_case,
             stdin: args.stdin,
             include_root_refs: args.include_root_refs,
+            start_after: args.start_after,
             pattern: args.pattern,
         }
     }

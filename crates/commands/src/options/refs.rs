@@ -121,6 +121,8 @@ pub struct ForEachRefOptions {
     pub stdin: bool,
     /// Also show HEAD and other refs outside refs/.
     pub include_root_refs: bool,
+    /// List only refs whose names come after this.
+    pub start_after: Option<OsString>,
     /// Refs to show: a full name, a directory, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }

@@ -275,18 +275,34 @@ impl<'a> Values<'a> {
         if self.look(item, id, false, Need::Kind)?.kind != Some(Kind::Tag) {
             return Ok(None);
         }
+        let mut told: Option<(ObjectId, Kind)> = None;
         for depth in 0..MAX_TAG_DEPTH {
             // Other atoms need the first object again, but not the tags in between.
-            let looked = self.look(item, id, depth > 0, Need::Kind)?;
-            if looked.kind != Some(Kind::Tag) {
+            let kind = self.look(item, id, depth > 0, Need::Kind)?.kind;
+            if let (Some((tag, told)), Some(kind)) = (told, kind)
+                && told != kind
+            {
+                return Err(self.mistold(item, tag, told, id, kind));
+            }
+            if kind != Some(Kind::Tag) {
                 return Ok(Some(id));
             }
             let looked = self.look(item, id, depth > 0, Need::Content)?;
             let data = looked.data.as_deref().unwrap_or_default();
             let tag = packrace_object::parse_tag(data, hash);
-            id = tag.map_err(|_| Fatal::new(format!("bad tag pointer to {id} in {id}")))?.target;
+            let tag = tag.map_err(|_| Fatal::new(format!("bad tag pointer to {id} in {id}")))?;
+            told = Some((id, tag.target_kind));
+            id = tag.target;
         }
         Err(Fatal::new(format!("too many nested tags in {}", item.id)))
+    }
+
+    /// The error for a tag that tells another kind than its target has.
+    fn mistold(&self, item: &RefItem<'_>, tag: ObjectId, told: Kind, id: ObjectId, kind: Kind) -> Fatal {
+        error_line!(self.objects.errors, "error: object {id} is a {kind}, not a {told}");
+        error_line!(self.objects.errors, "error: bad tag pointer to {id} in {tag}");
+        let name = String::from_utf8_lossy(item.name);
+        Fatal::new(format!("parse_object_buffer failed on {tag} for {name}"))
     }
 
     /// Reads as much of an object as needed.

@@ -73,6 +73,8 @@ const WRITE_BYTES: usize = 256 << 10;
 pub struct ListingRequest {
     /// If not empty, refs must match one of these.
     pub patterns: Vec<Vec<u8>>,
+    /// Their names must come after this.
+    pub after: Option<Vec<u8>>,
     /// Refs must match none of these.
     pub excluded: Vec<Vec<u8>>,
     pub folds_case: bool,
@@ -307,7 +309,10 @@ impl RefListing<'_> {
     }
 
     fn is_listed(&self, name: &[u8]) -> bool {
-        (self.patterns.is_empty() || self.patterns.match_name(name)) && !self.excluded.match_name(name)
+        let is_after = self.request.after.as_ref().is_none_or(|after| name > after.as_slice());
+        is_after
+            && (self.patterns.is_empty() || self.patterns.match_name(name))
+            && !self.excluded.match_name(name)
     }
 
     /// Calls `each` for every matching ref below `refs/` that resolves to an object.
