@@ -200,3 +200,28 @@ find main/.git/worktrees | sort
 repository
 echo '[' >broken
 git -c "includeIf.onbranch:main.path=$PWD/broken" init
+## --bare before the command
+# exits: 128
+# state: no-files
+GIT_DIR=other git --bare init one
+GIT_DIR=two git --bare init
+git --bare init three
+GIT_WORK_TREE=. git --bare init four
+ls
+
+## formats of variables and settings
+# needs git: 2.55
+GIT_DEFAULT_REF_FORMAT=nothing git init --ref-format=files one
+GIT_DEFAULT_REF_FORMAT=files git -c init.defaultRefFormat=nothing init two
+git -c feature.experimental=true init three
+git -C three rev-parse --show-ref-format
+git -c advice.defaultBranchName=false init four
+
+## a git directory moves away from work trees with relative paths
+# needs git: 2.48
+# state: no-files
+history 1
+git worktree add -q --relative-paths ../wt
+git init --separate-git-dir ../away
+cat ../wt/.git ../away/worktrees/wt/gitdir
+git -C ../wt for-each-ref

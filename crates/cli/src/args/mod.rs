@@ -317,6 +317,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
     }
     add_default_addresses(&mut argv);
+    end_options(&mut argv);
     expand_counts(&mut argv);
     update_index::join_cache_info(&mut argv);
     for_each_ref::add_default_commit(&mut argv);
@@ -414,6 +415,18 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
     COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
+}
+
+/// For git, `--end-of-options` is another `--`, except where revisions come before paths.
+fn end_options(argv: &mut [OsString]) {
+    let at = globals::command_position(argv);
+    let words = argv.get_mut(at..).unwrap_or_default();
+    let is_end = |word: &&mut OsString| *word == "--" || *word == "--end-of-options";
+    if !is_log(words)
+        && let Some(word) = words.iter_mut().find(is_end)
+    {
+        *word = "--".into();
+    }
 }
 
 /// `--http` and its like may stand without an address. One has a colon; what follows without is the next argument.

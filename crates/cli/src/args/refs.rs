@@ -95,7 +95,7 @@ pub struct ShowRef {
     #[arg(long)]
     pub tags: bool,
     /// Show only branches.
-    #[arg(long, visible_alias = "heads", overrides_with = "no_branches")]
+    #[arg(long, alias = "heads", overrides_with = "no_branches")]
     pub branches: bool,
     #[arg(long, hide = true, alias = "no-heads")]
     pub no_branches: bool,

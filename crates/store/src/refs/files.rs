@@ -79,11 +79,8 @@ pub(super) fn read_loose(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<
     Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
 }
 
-/// Reads one ref; `packed-refs` only if there is no loose one.
+/// Reads one ref, whose name stays inside; `packed-refs` only if there is no loose one.
 pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
-    if !is_good_name(name) {
-        return Ok(None);
-    }
     match read_loose(dirs, name, hash)? {
         LooseFile::Is(LooseValue::Direct(id)) => Ok(Some(Value::Id(id))),
         LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),

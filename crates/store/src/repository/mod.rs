@@ -165,10 +165,13 @@ impl Repository {
         &self.common_dir
     }
 
-    /// Whether it has no work tree: by `core.bare`, or else by its name.
+    /// Whether it has no work tree: by `core.bare`, which does not apply to linked work trees, or else by its name.
     pub fn is_bare(&self) -> Result<bool, Error> {
+        if self.git_dir != self.common_dir {
+            return Ok(false);
+        }
         let by_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
-        Ok(self.config.boolean("core.bare")?.unwrap_or(by_name && self.git_dir == self.common_dir))
+        Ok(self.config.boolean("core.bare")?.unwrap_or(by_name))
     }
 
     /// The top of the work tree; `None` for a bare repository, or if it cannot be determined.
