@@ -130,7 +130,8 @@ fn what_is_wrong_is_found() {
         std::fs::write(twins.ours().join("packed-refs"), &packed).unwrap();
         let lines = packed.lines().count();
         let at = |back: usize| lines - back;
-        // The words of git 2.55; 2.47 supports only the name and the type.
+        // The words of git 2.55; 2.47 supports only the name and the type. That `refs/a` is not in order is not told
+        // beside lines that cannot be read.
         let expect = [
             "error: refs/heads/a~b: badRefName: invalid refname format".to_owned(),
             "error: refs/heads/bad: badRefContent: junk".to_owned(),
@@ -142,11 +143,9 @@ fn what_is_wrong_is_found() {
             "'".to_owned(),
             format!("error: refs/heads/zero: badRefOid: points to invalid object ID '{}'", "0".repeat(40)),
             format!(
-                "error: packed-refs line {}: packedRefUnsorted: refname 'refs/a' is less than previous refname \
-                 'refs/tags/light'",
-                at(5)
+                "error: packed-refs line {}: badPackedRefEntry: has trailing garbage after peeled oid 'x'",
+                at(4)
             ),
-            format!("error: packed-refs line {}: badPackedRefEntry: '{id}x' has invalid peeled oid", at(4)),
             format!("error: packed-refs line {}: badRefName: has bad refname 'refs/z..'", at(3)),
             format!("error: packed-refs line {}: badRefName: has bad refname ' refs/x'", at(2)),
             format!("error: packed-refs line {}: badPackedRefEntry: 'garbage' has invalid oid", at(1)),
