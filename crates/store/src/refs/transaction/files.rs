@@ -407,7 +407,7 @@ impl FileLocks {
         let is_dir = || {
             packrace_os::identity(&path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir))
         };
-        // Refs below it are reported together with other name conflicts.
+        // Refs below it are reported as such.
         if !is_dir() || first_file(&path, b"")?.is_some() {
             return Ok(None);
         }
@@ -415,7 +415,7 @@ impl FileLocks {
         let name = String::from_utf8_lossy(name);
         let words =
             || format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());
-        Ok(is_dir().then(|| Cause::Locked(words())))
+        Ok(is_dir().then(|| Cause::Blocked(words())))
     }
 
     /// Takes `<name>.lock`; its directory need not exist.

@@ -121,6 +121,8 @@ pub enum Cause {
     Broken(Vec<u8>),
     /// Another process is changing it; the text says what to do.
     Locked(String),
+    /// A directory that is no empty one is where its file belongs; the text says which.
+    Blocked(String),
     /// The ref is changed twice.
     Duplicate {
         /// The ref.
@@ -145,6 +147,7 @@ impl Cause {
             Cause::Endless
             | Cause::Broken(_)
             | Cause::Locked(_)
+            | Cause::Blocked(_)
             | Cause::Duplicate { .. }
             | Cause::DuplicateHead(_) => "",
         }
@@ -161,7 +164,8 @@ impl Cause {
             | Cause::OtherTarget { .. }
             | Cause::NotSymbolic(_)
             | Cause::Conflict { .. }
-            | Cause::Locked(_) => ErrorKind::Conflict,
+            | Cause::Locked(_)
+            | Cause::Blocked(_) => ErrorKind::Conflict,
             Cause::Endless | Cause::Broken(_) => ErrorKind::Corrupt,
             Cause::Together { .. }
             | Cause::NoObject { .. }
@@ -240,7 +244,7 @@ impl std::fmt::Display for Refusal {
             Cause::Broken(name) => {
                 lock(f, format!("unable to resolve reference '{}': reference broken", text(name)))
             }
-            Cause::Locked(words) => lock(f, words.clone()),
+            Cause::Locked(words) | Cause::Blocked(words) => lock(f, words.clone()),
             Cause::DuplicateHead(name) => write!(
                 f,
                 "multiple updates for 'HEAD' (including one via its referent '{}') are not allowed",
