@@ -79,18 +79,18 @@ done
 # state: no-fsck
 history 1
 id=$(stock rev-parse HEAD)
-in() { printf "$2" >".git/refs/heads/$1"; }
-in bare 'ref: refs/heads/main'
-in space 'ref: refs/heads/main '
-in spaces 'ref: refs/heads/main   '
-in lines 'ref: refs/heads/main\n\n'
-in name 'ref: refs/heads/.x  '
-in wrong "${id}x\n"
-in more "$id x\n"
-in id "$id"
-in .dot "$id\n"
-in ok.lock "$id\n"
-in .x.lock ''
+loose() { printf "$2" >".git/refs/heads/$1"; }
+loose bare 'ref: refs/heads/main'
+loose space 'ref: refs/heads/main '
+loose spaces 'ref: refs/heads/main   '
+loose lines 'ref: refs/heads/main\n\n'
+loose name 'ref: refs/heads/.x  '
+loose wrong "${id}x\n"
+loose more "$id x\n"
+loose id "$id"
+loose .dot "$id\n"
+loose ok.lock "$id\n"
+loose .x.lock ''
 git refs verify
 git -c fsck.badRefContent=warn -c fsck.badRefName=ignore -c fsck.refMissingNewline=error refs verify
 git refs verify --strict
