@@ -421,6 +421,7 @@ git for-each-ref --start-after=refs/odd --sort=refname
 
 ## a tag that tells another kind
 # needs git: 2.55
+# masks: words
 # exits: 128
 # state: no-fsck
 history 1
