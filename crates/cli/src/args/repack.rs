@@ -28,7 +28,7 @@ pub struct Repack {
     #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub max_cruft_size: Option<u64>,
     /// With --cruft, leave cruft packs alone that have N or more bytes, unless objects expire; units as above.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub combine_cruft_below_size: Option<u64>,
     /// Delete redundant packs and loose objects afterwards.
     #[arg(short = 'd')]

@@ -221,11 +221,11 @@ mod tests {
         };
         let receive = FsckUse::Receive;
         check(receive, "receive.fsck.badDate", Some("foo"), "Unknown fsck message type: 'foo'");
-        for (name, shown) in [("badDate", "baddate"), ("skipList", "skiplist")] {
-            let expect =
-                format!("unable to parse 'receive.fsck.{shown}' from command-line config: missing value");
-            check(receive, &format!("receive.fsck.{name}"), None, &expect);
-        }
+        let missing = |name: &str| {
+            format!("unable to parse 'receive.fsck.{name}' from command-line config: missing value")
+        };
+        check(receive, "receive.fsck.badDate", None, &missing("baddate"));
+        check(receive, "receive.fsck.skipList", None, &missing("skiplist"));
         check(receive, "receive.fsck.nulInHeader", Some("warn"), "Cannot demote nulinheader to warn");
         check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
         let absent = "could not open object name list: /users/of/absent";
