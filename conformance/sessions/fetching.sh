@@ -261,10 +261,10 @@ git clone -q from to
 (cd from && commit four)
 GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/trace" git -C to fetch -q
 grep -E 'upload-pack[<>] (command|want|have|ACK|ready|packfile|0)' trace
-stock rev-parse HEAD 2>/dev/null
 GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/old" git -C to -c protocol.version=0 ls-remote -q origin
 grep 'upload-pack[<>]' old | sed 's/\\0.*//'
 GIT_TRACE_PACKET=trace git upload-pack --advertise-refs from | wc -l
+rm trace old
 
 ## hidden by one setting and shown by another
 history 2 from

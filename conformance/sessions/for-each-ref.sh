@@ -164,10 +164,9 @@ git for-each-ref --format='%(then)x'
 
 ## options that make no sense
 # masks: usage
-# exits: 129 129 129 129
+# exits: 129 129 129
 history 1
 git for-each-ref --bogus
-git for-each-ref --count=x
 git for-each-ref --shell --perl
 git for-each-ref --count=-1
 

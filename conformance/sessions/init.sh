@@ -203,6 +203,7 @@ git -c "includeIf.onbranch:main.path=$PWD/broken" init
 ## --bare before the command
 # exits: 128
 # state: no-files
+export GIT_TEMPLATE_DIR=
 GIT_DIR=other git --bare init one
 GIT_DIR=two git --bare init
 git --bare init three

@@ -172,11 +172,10 @@ git repack --filter-to=x
 git repack --filter=blob:none
 
 ## repack, options that there are not
-# exits: 129 129
+# exits: 129
 # masks: usage
 history 1
 git repack --bogus
-git repack --geometric=x
 git repack more
 
 ## repack with alternates

@@ -225,3 +225,16 @@ git init -q --bare a.git
 cd a.git
 git add x
 git stash
+
+## numbers with a unit, and what is none
+# needs git: 2.50
+# masks: usage
+# exits: 129 129 129 129 129 129
+history 3
+git for-each-ref --count=1k
+git for-each-ref --count=x
+git for-each-ref --count=3000000000
+echo HEAD | git pack-objects --revs --stdout --window=x
+echo HEAD | git pack-objects --revs --stdout --max-pack-size=-1
+git commit-graph write --split --size-multiple=1t
+git update-index --index-version=x

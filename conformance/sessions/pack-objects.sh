@@ -219,10 +219,9 @@ printf 'HEAD\n' | git pack-objects --revs --include-tag -q out >/dev/null
 git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
 
 ## values of numbers
-# exits: 129 129 128 128
+# exits: 129 128 128
 # masks: usage
 history 3
-echo HEAD | git pack-objects --revs --stdout --window=x
 echo HEAD | git pack-objects --revs --stdout --depth
 echo HEAD | git pack-objects --revs --stdout --compression=10
 echo HEAD | git pack-objects --revs --stdout --index-version=9

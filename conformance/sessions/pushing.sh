@@ -173,7 +173,7 @@ for hook in pre-receive update post-receive post-update; do
 done
 printf '#!/bin/sh\n[ "$1" = prepared ] || exit 0\necho "transaction ${GIT_SHALLOW_FILE+is told}" >>../told\n' >to.git/hooks/reference-transaction
 chmod +x to.git/hooks/reference-transaction
-git -C shallow push "file://$PWD/to.git" main 2>&1 | sed 's/ *$//; /missing object/d'
+git -C shallow push "file://$PWD/to.git" main 2>&1 | sed 's/ *$//; /unable to read/d'
 cat to.git/shallow
 stock -C shallow commit -q --allow-empty -m more
 git -C shallow push "file://$PWD/to.git" main 2>&1 | sed 's/ *$//'
@@ -234,9 +234,10 @@ history 2
 git init -q --bare to.git
 GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/trace" git push -q to.git main
 grep 'receive-pack[<>]' trace | sed 's/\\0.*//'
+rm trace
 
 ## a hook that changes refs while objects are in quarantine
-# exits: 128 1 1
+# exits: 1
 history 2
 git init -q --bare to.git
 printf '#!/bin/sh\nread old new name\ngit update-ref refs/heads/other $new\ngit symbolic-ref refs/heads/name refs/heads/other\nexit 1\n' >to.git/hooks/pre-receive

@@ -67,6 +67,7 @@ git update-ref refs/heads/c/d HEAD
 git update-ref refs/heads/c HEAD
 
 ## what is no object
+# needs git: 2.55
 # exits: 128 128 128
 history 1
 git update-ref refs/heads/a nothing
@@ -74,6 +75,7 @@ git update-ref refs/heads/a HEAD nothing
 git update-ref refs/heads/a 1111111111111111111111111111111111111111
 
 ## a branch takes commits, a tag anything
+# needs git: 2.55
 # exits: 128
 history 1
 git update-ref refs/tags/tree HEAD^{tree}

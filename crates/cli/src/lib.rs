@@ -9,6 +9,7 @@
 mod process;
 
 mod access;
+mod after_push;
 mod args;
 mod bucket;
 mod completions;

@@ -23,11 +23,11 @@ use packrace_server::tls::{Tls, TlsFiles};
 use packrace_server::webhooks::Webhooks;
 use packrace_store::{Config, HooksFrom};
 
+use crate::after_push::maintained;
 use crate::args::Serve;
 use crate::log;
 use crate::process;
 use crate::sandbox;
-use crate::shell::after_push;
 use packrace_server::serve_config::{BucketSource, Hooks, PushPolicy, ServeConfig, Setting, example};
 
 /// Default HTTP address.
@@ -65,9 +65,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         &call.environment,
     )?;
     if args.inetd {
-        let auto_maintenance = after_push(&settings, config.as_deref(), &root);
-        let pushing = Pushing { auto_maintenance, ..settings.pushing };
-        return inetd(&root, Settings { pushing, ..settings }).map_err(failed);
+        return inetd(&root, maintained(settings, config.as_deref(), &root)).map_err(failed);
     }
     packrace_os::process::return_large_values();
     let inherited = process::inherited_listeners()?;

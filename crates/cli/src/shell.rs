@@ -1,17 +1,14 @@
 //! `packrace shell`: serves one user of the system's sshd.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::AccessFiles;
-use packrace_server::auto_maintenance::AutoMaintenance;
-use packrace_server::maintenance::MaintenanceMode;
-use packrace_server::settings::Settings;
 use packrace_server::shell::{ShellCommand, ShellRequest, hand_over, maintain_alone, serve_alone};
 use packrace_server::ssh_keys::SshSettings;
 use packrace_server::subject::ProtocolVersion;
 
+use crate::after_push::maintained;
 use crate::args::Shell;
 use crate::log;
 use crate::process;
@@ -44,24 +41,9 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     // Files that are replaced later may be unreadable in the sandbox: the last readable configuration counts.
     let call = &Call { environment: call.environment.with_last_config(), ..call };
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
-    let mut settings = serve::settings(call, &loaded)?;
-    settings.pushing.auto_maintenance = after_push(&settings, config.as_deref(), &root);
+    let settings = maintained(serve::settings(call, &loaded)?, config.as_deref(), &root);
     sandbox::begin(&loaded, &[], &root, config.as_deref(), &settings.open.config, &call.environment)?;
     serve_alone(&root, settings, &request).map_err(Fatal::new)
-}
-
-/// What a process that serves one connection starts after a push. It is confined as that process is, by the same settings.
-pub fn after_push(settings: &Settings, config: Option<&Path>, root: &Path) -> Option<AutoMaintenance> {
-    let is_wanted = settings.maintenance.mode != MaintenanceMode::Off && !settings.rules.read_only;
-    let program = std::env::current_exe().ok().filter(|_| is_wanted)?;
-    // It runs in the repository.
-    let absolute = |path| std::path::absolute(path).ok();
-    let mut argv: Vec<OsString> = vec![program.into(), "shell".into(), "--maintain".into()];
-    if let Some(config) = config {
-        argv.extend(["--config".into(), absolute(config)?.into()]);
-    }
-    argv.extend([absolute(root)?.into(), "maintenance".into()]);
-    Some(AutoMaintenance { argv, environment: Vec::new() })
 }
 
 fn maintain(call: &Call, args: &Shell, loaded: &ServeConfig) -> Result<(), Fatal> {

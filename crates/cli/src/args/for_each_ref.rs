@@ -35,6 +35,9 @@ pub struct ForEachRef {
     /// Omit refs that match PATTERN.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub exclude: Vec<OsString>,
+    /// List only refs whose names come after MARKER; not together with patterns and --sort.
+    #[arg(long, value_name = "MARKER", allow_hyphen_values = true)]
+    pub start_after: Option<OsString>,
     /// Sort by this field, in descending order if it begins with -; the last of several is the primary key.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub sort: Vec<OsString>,
@@ -62,9 +65,6 @@ pub struct ForEachRef {
     /// Also show HEAD and other refs outside refs/.
     #[arg(long)]
     pub include_root_refs: bool,
-    /// List only refs whose names come after MARKER; not together with patterns and --sort.
-    #[arg(long, value_name = "MARKER", allow_hyphen_values = true)]
-    pub start_after: Option<OsString>,
     /// Refs to show: a full name, a prefix up to a slash, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }

@@ -78,7 +78,6 @@ fn listing_refs() {
         Some(129),
         "error: option `count' expects an integer value with an optional k/m/g suffix",
     );
-    check("packrace for-each-ref --start-after=x", Some(129), "error: unknown option `start-after'");
 }
 
 #[test]

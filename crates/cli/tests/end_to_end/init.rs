@@ -150,6 +150,8 @@ fn shell(dir: &Path, binary: &str, line: &str) -> Output {
     clean_environment(&mut command);
     let path = std::env::var("PATH").unwrap();
     let git = Git::stock().binary().parent().map(|dir| dir.display().to_string()).unwrap_or_default();
+    // Hints differ between versions of git; sessions compare them.
+    command.env("GIT_ADVICE", "false");
     command.env("X", binary).env("PATH", format!("{git}:{path}")).current_dir(dir);
     command.args(["-c", &format!("umask 022; {line}")]).output().unwrap()
 }

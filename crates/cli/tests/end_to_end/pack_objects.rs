@@ -161,8 +161,6 @@ fn refusals() {
     check_refusal(&repo, &["--revs", "--index-version=3", "p"], "");
     check_refusal(&repo, &["--revs", "--index-version=x", "p"], "");
     check_refusal(&repo, &["--revs", "--compression=10", "p"], "");
-    check_refusal(&repo, &["--revs", "--compression=x", "p"], "");
-    check_refusal(&repo, &["--revs", "--window=x", "p"], "");
     check_refusal(&repo, &["--revs", "--missing=x", "p"], "");
     check_refusal(&repo, &["--revs", "--stdout", "--filter=bogus"], "");
     check_refusal(&repo, &["--bogus", "p"], "");

@@ -324,7 +324,6 @@ fn marks_and_versions() {
          --index-version=3
          --index-version 3 --verbose
          --index-version 1
-         --index-version x
          --show-index-version
          --index-version 2
          --index-version 0

@@ -46,7 +46,6 @@ const SESSIONS: &[&str] = &[
     "update refs/heads/x main~0 {c}\n",
     "update refs/heads/a main {d}\n",
     "update refs/heads/a main {d}\n",
-    "update refs/heads/x a^{tree} \n",
     "update HEAD @\n",
     "update FETCH_HEAD {c}\n",
     "delete refs/heads/x {0}\n",

@@ -128,6 +128,21 @@ pub struct InitVariables {
     pub initial_branch: Option<String>,
 }
 
+impl InitVariables {
+    fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        InitVariables {
+            work_tree: path("GIT_WORK_TREE"),
+            default_hash: text("GIT_DEFAULT_HASH"),
+            default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
+            template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
+            has_common_dir: path("GIT_COMMON_DIR").is_some(),
+            initial_branch: text("GIT_TEST_DEFAULT_INITIAL_BRANCH_NAME").filter(|name| !name.is_empty()),
+        }
+    }
+}
+
 impl Environment {
     /// Reads the variables with `get`, which is called for variables of commands only, and only here.
     pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
@@ -187,14 +202,7 @@ impl Environment {
             },
             committer: person("COMMITTER"),
             author: person("AUTHOR"),
-            init: InitVariables {
-                work_tree: path("GIT_WORK_TREE"),
-                default_hash: text("GIT_DEFAULT_HASH"),
-                default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
-                template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
-                has_common_dir: path("GIT_COMMON_DIR").is_some(),
-                initial_branch: text("GIT_TEST_DEFAULT_INITIAL_BRANCH_NAME").filter(|name| !name.is_empty()),
-            },
+            init: InitVariables::from_lookup(get),
             http: HttpVariables::from_lookup(get),
             is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
             session_id: String::new(),

@@ -3,7 +3,7 @@
 mod one_ref;
 
 use packrace_object::fsck::{Severities, Severity};
-use packrace_store::refs::{Backend, Checked, Migration};
+use packrace_store::refs::{Backend, CheckedRefs, Migration};
 use packrace_store::{FsckSettings, FsckUse};
 
 use crate::call::Call;
@@ -52,10 +52,10 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     repository
         .refs()
         .verify(&mut |checked| match checked {
-            Checked::Begin if args.verbose => error_line!(call, "Checking references consistency"),
-            Checked::Item(path) if args.verbose => error_line!(call, "Checking {path}"),
-            Checked::Begin | Checked::Item(_) => {}
-            Checked::Problem(path, problem) => {
+            CheckedRefs::Begin if args.verbose => error_line!(call, "Checking references consistency"),
+            CheckedRefs::Item(path) if args.verbose => error_line!(call, "Checking {path}"),
+            CheckedRefs::Begin | CheckedRefs::Item(_) => {}
+            CheckedRefs::Problem(path, problem) => {
                 let severity = rules.severities.of(problem.id);
                 has_errors |= severity.is_error();
                 if severity != Severity::Ignore {

@@ -109,10 +109,7 @@ impl PacketScan {
         let length =
             std::str::from_utf8(&self.pending).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
         match length {
-            _ if self.pending == b"PACK" => {
-                self.line("PACK ...");
-                self.is_over = true;
-            }
+            _ if self.pending == b"PACK" => self.is_over = true,
             Some(0..=2) => {
                 self.line(&shown(&self.pending));
                 self.next_packet();
@@ -240,7 +237,7 @@ mod tests {
     fn packets_in_pieces_of_any_length() {
         let bytes = b"000aa\0b\xffc\n00040001000d\x02progress0008\x01pac0000PACK0005";
         for step in 1..bytes.len() {
-            assert_eq!(lines(bytes, step, false), "a\\0b\\377c\n\n0001\n0000\nPACK ...\n", "{step}");
+            assert_eq!(lines(bytes, step, false), "a\\0b\\377c\n\n0001\n0000\n", "{step}");
         }
     }
 

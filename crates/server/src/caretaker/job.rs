@@ -34,6 +34,11 @@ impl<'a> Job<'a> {
         Job { shared, path, memory_bytes, occasion: Occasion::Served }
     }
 
+    /// A job after a push that has left more than git's limits allow.
+    pub(super) fn after_push(shared: &'a Shared, path: &'a Path) -> Self {
+        Job { occasion: Occasion::Automatic, ..Job::new(shared, path) }
+    }
+
     /// A job that a program asks for: any improvement is wanted.
     pub(super) fn asked_for(shared: &'a Shared, path: &'a Path, memory_bytes: u64) -> Self {
         Job { shared, path, memory_bytes, occasion: Occasion::Asked }
@@ -67,7 +72,7 @@ impl<'a> Job<'a> {
         settings: &MaintenanceSettings,
     ) -> Result<LookEnd, Error> {
         let is_automatic = settings.is_automatic && settings.follows_pushes;
-        if self.occasion == Occasion::Served && !is_automatic {
+        if self.occasion != Occasion::Asked && !is_automatic {
             return Ok(LookEnd::Gone);
         }
         let mut earlier = None;

@@ -114,9 +114,9 @@ pub(crate) fn run_now(shared: &Shared, path: &Path, memory_bytes: u64) -> io::Re
     })
 }
 
-/// Checks one repository on this thread, and does what it needs.
-pub(crate) fn check_now(shared: &Shared, path: &Path) {
-    Job::new(shared, path).run();
+/// Does what a repository needs after a push, on this thread.
+pub(crate) fn run_after_push(shared: &Shared, path: &Path) {
+    Job::after_push(shared, path).run();
 }
 
 fn panicked(shared: &Shared, path: &Path) -> LookEnd {

@@ -88,14 +88,13 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
     serve(request, streams, None, &shared)
 }
 
-/// Checks a repository below `root`, as a server does after a push, and does what it needs. What went wrong is
-/// in the log.
+/// Does what a repository below `root` needs after a push. What went wrong is in the log.
 pub fn maintain_alone(root: &Path, mut settings: Settings, git_dir: &Path) -> Result<(), String> {
     settings.cache.enabled = false;
     settings.repository_cache.enabled = false;
     let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
     let path = if git_dir.ends_with(".git") { git_dir.parent() } else { None };
-    caretaker::check_now(&shared, path.unwrap_or(git_dir));
+    caretaker::run_after_push(&shared, path.unwrap_or(git_dir));
     Ok(())
 }
 

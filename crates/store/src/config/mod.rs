@@ -1,6 +1,7 @@
 //! Configuration by scope (git-config, "SCOPES"). This module reads neither the environment nor a home
 //! directory: the caller passes files and overrides.
 
+mod entry;
 pub(crate) mod fsck_settings;
 mod includes;
 mod last_read;
@@ -17,6 +18,7 @@ use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
+use entry::ConfigEntry;
 use includes::FileInclusion;
 pub use last_read::LastConfig;
 use trust::Rule;
@@ -80,16 +82,6 @@ pub struct Config {
     ignored: Vec<String>,
     /// Number of included files.
     included_files: usize,
-}
-
-#[derive(Debug, Clone)]
-struct ConfigEntry {
-    scope: ConfigScope,
-    /// Normalized by [`normalized`].
-    name: Vec<u8>,
-    /// `None` for a name without `=`.
-    value: Option<Vec<u8>>,
-    file: Option<Arc<Path>>,
 }
 
 impl Config {
@@ -376,46 +368,6 @@ impl Config {
         let name = normalized(name);
         let entries = self.entries.iter().filter(|entry| is_wanted(entry.scope) && entry.name == name);
         entries.map(|entry| entry.value.clone().unwrap_or_default()).collect()
-    }
-}
-
-impl ConfigEntry {
-    fn integer(&self) -> Result<i64, Error> {
-        parse_integer(self.value.as_deref().unwrap_or_default()).ok_or_else(|| {
-            let value = self.value_text();
-            let digits =
-                value.trim_start_matches(['-', '+']).trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
-            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            self.bad_number(if is_number { "out of range" } else { "invalid unit" })
-        })
-    }
-
-    fn bad_number(&self, why: &str) -> Error {
-        let (value, name) = (self.value_text(), self.name_text());
-        let place = self.file.as_ref().map(|path| format!(" in file {}", path.display()));
-        let place = place.unwrap_or_default();
-        Reason::Config(format!("bad numeric config value '{value}' for '{name}'{place}: {why}")).into()
-    }
-
-    fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(self.value.as_deref().unwrap_or_default()))
-    }
-
-    fn value_text(&self) -> String {
-        String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
-    }
-
-    fn missing_value(&self) -> Error {
-        let name = self.name_text();
-        let text = match &self.file {
-            Some(_) => format!("missing value for '{name}'"),
-            None => format!("unable to parse '{name}' from command-line config: missing value"),
-        };
-        Reason::Config(text).into()
-    }
-
-    fn name_text(&self) -> String {
-        String::from_utf8_lossy(&self.name).into_owned()
     }
 }
 

@@ -1,4 +1,4 @@
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use packrace_format::pack_index::{self, PackIndex};
 use packrace_object::HashKind;
@@ -512,7 +512,15 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     repo.git(&["multi-pack-index", "verify"]);
     repo.git(&["rev-list", "--test-bitmap", "HEAD"]);
 
-    let again = || take().and_then(|lock| lock.publish(&file));
+    // The same contents are left alone.
+    let before = std::fs::metadata(dir.join("multi-pack-index")).unwrap().ino();
+    take().unwrap().publish(&file).unwrap();
+    assert_eq!(std::fs::metadata(dir.join("multi-pack-index")).unwrap().ino(), before);
+
+    let again = || {
+        std::fs::write(dir.join("multi-pack-index"), "another").unwrap();
+        take().and_then(|lock| lock.publish(&file))
+    };
     let (result, steps) = on_disk(DiskFault::None, again);
     result.unwrap();
     for at in 0..steps.len() {

@@ -30,7 +30,7 @@ pub use transaction::{
     RefWrites, Refusal, StoredObjects, TableWrites, TransactionMode, Update, WrittenTransaction,
 };
 
-pub use verify::{Checked, Problem};
+pub use verify::{CheckedRefs, Problem};
 pub(crate) use work_trees::is_per_worktree;
 use work_trees::{Holder, PER_WORKTREE, Place, RefDirs};
 pub use work_trees::{name_in_work_tree, names_work_tree};

@@ -135,7 +135,6 @@ fn refusals() {
     let twins = Twins::of(RepoBuilder::new(Size::Tiny));
     twins.check(&["write", "--reachable", "--stdin-packs"], "");
     twins.check(&["write", "--split=often"], "");
-    twins.check(&["write", "--split", "--size-multiple=x"], "");
     twins.check(&["write", "--object-dir=nowhere"], "");
     twins.check(&["write", "--split", "--expire-time=whenever"], "");
     twins.check(&["write", "--changed-paths", "--max-new-filters=x"], "");

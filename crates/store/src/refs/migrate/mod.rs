@@ -37,7 +37,8 @@ use packrace_os::durable::{self, random_number};
 
 use super::transaction::AllRefs;
 use super::{
-    Backend, Checked, PrepareError, RefError, RefObjects, RefStore, RefWrites, Target, Value, is_root_name,
+    Backend, CheckedRefs, PrepareError, RefError, RefObjects, RefStore, RefWrites, Target, Value,
+    is_root_name,
 };
 use crate::publish::{FileKind, LockFile, make_dir_below};
 
@@ -149,7 +150,7 @@ impl RefStore {
         // Broken refs would be skipped and then removed.
         let mut broken = None;
         self.verify(&mut |checked| {
-            if let Checked::Problem(path, problem) = checked
+            if let CheckedRefs::Problem(path, problem) = checked
                 && problem.id.default_severity().is_error()
             {
                 broken.get_or_insert_with(|| format!("{path}: {}: {}", problem.id.name(), problem.text));

@@ -412,6 +412,11 @@ impl FileLocks {
             return Ok(None);
         }
         remove_tree(&path, false)?;
+        let below = [name, b"/"].concat();
+        if self.housed.iter().any(|other| other.starts_with(&below)) {
+            // Its lock is there: a conflict of two names of this transaction.
+            return Ok(None);
+        }
         let name = String::from_utf8_lossy(name);
         let words =
             || format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());

@@ -39,7 +39,7 @@ impl Problem {
 
 /// What a check tells.
 #[derive(Debug)]
-pub enum Checked<'a> {
+pub enum CheckedRefs<'a> {
     /// The refs of the repository and of its main work tree, or those of another work tree, come next.
     Begin,
     /// This is checked.
@@ -49,7 +49,7 @@ pub enum Checked<'a> {
 }
 
 /// Receives what a check tells.
-pub type CheckSink<'a> = dyn FnMut(Checked<'_>) + 'a;
+pub type CheckSink<'a> = dyn FnMut(CheckedRefs<'_>) + 'a;
 
 impl RefStore {
     /// Checks every ref, those of all work trees too. Failure to read is an error of its own.
@@ -71,7 +71,7 @@ impl RefStore {
 
     fn verify_in(&self, dir: &Path, shown: String, report: &mut CheckSink<'_>) -> Result<(), RefError> {
         let common = &self.dirs.common_dir;
-        report(Checked::Begin);
+        report(CheckedRefs::Begin);
         match self.backend {
             Backend::Files => {
                 let files = FilesCheck { dir, common, shown, hash: self.hash };
@@ -119,8 +119,9 @@ impl FilesCheck<'_> {
 
     fn verify_entry(&self, name: &[u8], kind: EntryType, report: &mut CheckSink<'_>) -> Result<(), RefError> {
         let shown = format!("{}{}", self.shown, text(name));
-        report(Checked::Item(&shown));
-        let mut add = |id: MessageId, words: &str| report(Checked::Problem(&shown, Problem::new(id, words)));
+        report(CheckedRefs::Item(&shown));
+        let mut add =
+            |id: MessageId, words: &str| report(CheckedRefs::Problem(&shown, Problem::new(id, words)));
         if !is_good_name(name) {
             add(MessageId::BadRefName, "invalid refname format");
         }
@@ -129,7 +130,7 @@ impl FilesCheck<'_> {
                 add(MessageId::SymlinkRef, "use deprecated symbolic link for symref");
                 let target = self.target_of_link(&self.path_of(name))?;
                 if let Some(problem) = target_problem(target.as_os_str().as_bytes()) {
-                    report(Checked::Problem(&shown, problem));
+                    report(CheckedRefs::Problem(&shown, problem));
                 }
                 Ok(())
             }
@@ -151,7 +152,7 @@ impl FilesCheck<'_> {
                 let shown = format!("{}{}", self.shown, text(&name));
                 let is_there = packrace_os::identity(&self.path_of(&name), Role::Refs);
                 if is_there.is_ok_and(|file| file.is_some_and(|file| file.is_file)) {
-                    report(Checked::Item(&shown));
+                    report(CheckedRefs::Item(&shown));
                     self.verify_content(&name, &shown, report)?;
                 }
             }
@@ -164,7 +165,7 @@ impl FilesCheck<'_> {
         let content = packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES);
         let content = content.map_err(|source| RefError::Io { path, source })?;
         for problem in loose_problems(name, &content, self.hash) {
-            report(Checked::Problem(shown, problem));
+            report(CheckedRefs::Problem(shown, problem));
         }
         Ok(())
     }
@@ -199,9 +200,9 @@ impl FilesCheck<'_> {
             (_, Ok(Some(file))) if !file.is_file => Some("not a regular file"),
             _ => None,
         };
-        report(Checked::Item("packed-refs file ./packed-refs"));
+        report(CheckedRefs::Item("packed-refs file ./packed-refs"));
         if let Some(words) = words {
-            report(Checked::Problem("packed-refs", Problem::new(MessageId::BadRefFiletype, words)));
+            report(CheckedRefs::Problem("packed-refs", Problem::new(MessageId::BadRefFiletype, words)));
             return Ok(());
         }
         let content = packrace_os::read_file(&path, Role::Refs, MAX_PACKED_BYTES);
@@ -280,10 +281,10 @@ fn verify_stack(dir: &Path, hash: HashKind, report: &mut CheckSink<'_>) -> Resul
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {
         let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        report(Checked::Item(&format!("table: {name}")));
+        report(CheckedRefs::Item(&format!("table: {name}")));
         if TableName::parse(name.as_bytes()).is_none() {
             let problem = Problem::new(MessageId::BadReftableTableName, "invalid reftable table name");
-            report(Checked::Problem(&name, problem));
+            report(CheckedRefs::Problem(&name, problem));
         }
     }
     let tables: Vec<_> = stack.tables.iter().map(|table| table.table.clone()).collect();
@@ -294,12 +295,12 @@ fn verify_stack(dir: &Path, hash: HashKind, report: &mut CheckSink<'_>) -> Resul
             let Some(record) = refs.current() else { break };
             if !is_good_name(record.name) {
                 let problem = Problem::new(MessageId::BadRefName, "invalid refname format");
-                report(Checked::Problem(&text(record.name), problem));
+                report(CheckedRefs::Problem(&text(record.name), problem));
             }
             if let RefValue::Symbolic(target) = record.value
                 && let Some(problem) = target_problem(target)
             {
-                report(Checked::Problem(&text(record.name), problem));
+                report(CheckedRefs::Problem(&text(record.name), problem));
             }
         }
         let mut logs = merged.logs(Deletions::Show)?;

@@ -3,7 +3,7 @@
 use packrace_object::HashKind;
 use packrace_object::fsck::MessageId;
 
-use super::{CheckSink, Checked, Problem, id_at, text};
+use super::{CheckSink, CheckedRefs, Problem, id_at, text};
 use crate::refs::is_good_name;
 
 /// How git begins the header.
@@ -13,7 +13,7 @@ const HEADER: &[u8] = b"# pack-refs with: ";
 pub(super) fn verify_packed(content: &[u8], hash: HashKind, report: &mut CheckSink<'_>) {
     if content.is_empty() {
         let problem = Problem::new(MessageId::EmptyPackedRefsFile, "file is empty");
-        return report(Checked::Problem("packed-refs", problem));
+        return report(CheckedRefs::Problem("packed-refs", problem));
     }
     let mut check = PackedCheck { hash, is_sorted: false, may_be_peeled: false, last: b"", unsorted: None };
     let mut has_bad_lines = false;
@@ -22,20 +22,20 @@ pub(super) fn verify_packed(content: &[u8], hash: HashKind, report: &mut CheckSi
         let Some(line) = line.strip_suffix(b"\n") else {
             let words = format!("'{}' is not terminated with a newline", text(line));
             let problem = Problem::new(MessageId::PackedRefEntryNotTerminated, words);
-            return report(Checked::Problem(&place, problem));
+            return report(CheckedRefs::Problem(&place, problem));
         };
         if at == 0 && line.starts_with(b"#") {
             if let Err(problem) = check.header(line) {
-                report(Checked::Problem("packed-refs.header", problem));
+                report(CheckedRefs::Problem("packed-refs.header", problem));
             }
         } else if let Err(problem) = check.line(line, &place) {
             has_bad_lines = true;
-            report(Checked::Problem(&place, problem));
+            report(CheckedRefs::Problem(&place, problem));
         }
     }
     // As in git, the order counts only if everything can be read.
     if let Some((place, problem)) = check.unsorted.filter(|_| !has_bad_lines) {
-        report(Checked::Problem(&place, problem));
+        report(CheckedRefs::Problem(&place, problem));
     }
 }
 
