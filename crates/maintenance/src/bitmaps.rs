@@ -54,7 +54,7 @@ pub fn bitmap_of_multi_pack_index(
     request: &BitmapRequest,
     progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, Error> {
-    if chain.layers().last().is_some_and(|layer| layer.len() == 0) {
+    if chain.layers().last().is_some_and(|layer| layer.is_empty()) {
         tracing::warn!("refusing to write multi-pack .bitmap without any objects");
         return Ok(None);
     }

@@ -150,19 +150,19 @@ fn shell(dir: &Path, binary: &str, line: &str) -> Output {
     clean_environment(&mut command);
     let path = std::env::var("PATH").unwrap();
     let git = Git::stock().binary().parent().map(|dir| dir.display().to_string()).unwrap_or_default();
-    // Hints differ between versions of git; sessions compare them.
-    command.env("GIT_ADVICE", "false");
     command.env("X", binary).env("PATH", format!("{git}:{path}")).current_dir(dir);
     command.args(["-c", &format!("umask 022; {line}")]).output().unwrap()
 }
 
-/// Exit code and outputs, without the place of the directory and usage texts.
+/// Exit code and outputs, without the place of the directory, usage texts, and hints, whose words are those of git 2.55:
+/// sessions compare them.
 fn said(dir: &Path, output: &Output) -> (Option<i32>, String, String) {
     let dir = std::fs::canonicalize(dir).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&dir.display().to_string(), "@");
     let stderr = text(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
-    let stderr = stderr.lines().take_while(|line| !line.contains("usage:")).collect::<Vec<_>>().join("\n");
+    let stderr = stderr.lines().take_while(|line| !line.contains("usage:"));
+    let stderr = stderr.filter(|line| !line.starts_with("hint:")).collect::<Vec<_>>().join("\n");
     (output.status.code(), text(&output.stdout), stderr)
 }
 

@@ -340,7 +340,7 @@ impl AddCommand<'_> {
 
     /// Whether an entry is a submodule of which nothing is ever staged (gitmodules, "ignore").
     fn is_ignored_submodule(&self, index: &Index, path: &[u8]) -> Result<bool, Fatal> {
-        if !index.get(path, 0).is_some_and(|entry| entry.mode == Mode::Gitlink) {
+        if index.get(path, 0).is_none_or(|entry| entry.mode != Mode::Gitlink) {
             return Ok(false);
         }
         let modules = Config::of_file(&self.place_of(b".gitmodules"))?;

@@ -293,7 +293,7 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
         }
     }
     progress.report(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
-    if index.len() == 0 {
+    if index.is_empty() {
         report("the midx contains no oid".to_owned());
     }
     let starts: Vec<u32> = (0..index.layers().len()).map(|layer| index.range_of_layer(layer).start).collect();

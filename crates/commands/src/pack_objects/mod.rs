@@ -403,13 +403,13 @@ fn is_cruft(args: &PackObjectsOptions) -> bool {
 
 /// Whether revisions, not an object list, select the objects.
 fn reads_revisions(args: &PackObjectsOptions) -> bool {
-    implies_revisions(args) || args.unpacked && !args.stdin_packs.is_some()
+    implies_revisions(args) || args.unpacked && args.stdin_packs.is_none()
 }
 
 fn implies_revisions(args: &PackObjectsOptions) -> bool {
     let unreachable =
         args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
-    let is_gapped = args.exclude_promisor_objects && !args.stdin_packs.is_some();
+    let is_gapped = args.exclude_promisor_objects && args.stdin_packs.is_none();
     args.revs || args.thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
@@ -474,7 +474,7 @@ struct LeftOut<'a> {
 impl<'a> LeftOut<'a> {
     fn of(args: &'a PackObjectsOptions) -> Self {
         LeftOut {
-            packed: args.incremental || args.unpacked && !args.stdin_packs.is_some(),
+            packed: args.incremental || args.unpacked && args.stdin_packs.is_none(),
             local: args.local,
             kept: args.honor_pack_keep,
             keep_packs: &args.keep_pack,

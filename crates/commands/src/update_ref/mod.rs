@@ -230,9 +230,11 @@ fn failed(prefix: &str, error: PrepareError) -> Fatal {
     match &error {
         PrepareError::Vetoed(_) => Fatal::new(error),
         // Git finds these while it reads commands.
-        PrepareError::Refused(Refusal {
-            cause: Cause::NoObject { .. } | Cause::NotACommit { .. }, ..
-        }) => Fatal::new(error),
+        PrepareError::Refused(refusal)
+            if matches!(refusal.cause, Cause::NoObject { .. } | Cause::NotACommit { .. }) =>
+        {
+            Fatal::new(error)
+        }
         _ => Fatal::new(format!("{prefix}{error}")),
     }
 }

@@ -53,7 +53,6 @@ pub const OPTIONS: &[&[&str]] = &[
     &["--count=0"],
     &["--count", "1"],
     &["--count=-1"],
-    &["--count", "1k"],
     &["--count="],
     &["--count"],
     &["--count=2", "--count=1"],

@@ -243,8 +243,8 @@ const CHECKED_ELSEWHERE: &[&str] = &[
 ];
 
 /// Sections that are read whole, key by key: bundles and remotes advertised to clients, expiry of reflogs by
-/// pattern, labels of merges, extensions of the format; and `filter`, which is denied whole.
-const SECTIONS: [&str; 7] = ["bundle", "diff", "extensions", "filter", "gc", "merge", "remote"];
+/// pattern, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
+const SECTIONS: [&str; 8] = ["bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
 const BY_KEY: [&str; 10] = [

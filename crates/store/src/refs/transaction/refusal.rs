@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 pub enum PrepareError {
     /// An edit cannot be made.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] Box<Refusal>),
     /// The refs cannot be read or written.
     #[error(transparent)]
     Store(#[from] RefError),
@@ -25,6 +25,12 @@ pub enum PrepareError {
     /// The hook cannot be run.
     #[error(transparent)]
     Hook(crate::error::Error),
+}
+
+impl From<Refusal> for PrepareError {
+    fn from(refusal: Refusal) -> Self {
+        PrepareError::Refused(Box::new(refusal))
+    }
 }
 
 impl PrepareError {
