@@ -74,7 +74,6 @@ pub const OPTIONS: &[&[&str]] = &[
     &["--shell", "--perl", "--count=-1"],
     &["--shell", "--no-shell", "--count=1"],
     &["--no-shell", "--perl", "--count=1"],
-    &["--start-after", "x"],
     &["--with", "side"],
     &["--frob"],
     &["-z"],

@@ -335,8 +335,11 @@ impl Side {
             }));
             logs.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
             for (name, update_index, change) in logs {
-                let message = change.map(|change| match change.old.is_null() && change.new.is_null() {
-                    // It marks an empty log.
+                // Without ids and message, it marks an empty log.
+                let is_mark = |change: &LoggedChange| {
+                    change.old.is_null() && change.new.is_null() && change.message.is_empty()
+                };
+                let message = change.map(|change| match is_mark(change) {
                     true => Vec::new(),
                     false => cut(&change.message, longest_message),
                 });
