@@ -191,6 +191,7 @@ const HARMLESS: &[&str] = &[
     "stash.showincludeuntracked",
     "stash.showpatch",
     "stash.showstat",
+    "submodule.x.ignore",
     "status.relativepaths",
     "status.short",
     "status.showuntrackedfiles",
