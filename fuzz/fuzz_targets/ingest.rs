@@ -24,7 +24,11 @@ fuzz_target!(|input: &[u8]| {
         fix_thin: false,
         level: 1,
         refuse_duplicates: settings >> 2 & 1 == 1,
-        checks: (settings >> 3 & 1 == 1).then(|| Checks { rules: Some(Arc::new(rules)), links: true }),
+        checks: (settings >> 3 & 1 == 1).then(|| Checks {
+            rules: Some(Arc::new(rules)),
+            links: true,
+            shallow: Vec::new(),
+        }),
     };
     let mut hasher = TrailerHasher::new(hash);
     hasher.update(pack);
