@@ -24,6 +24,16 @@ commit() {
     stock add -- "$1" && stock commit -q -m "$1"
 }
 
+# lost_commit: a repository with a commit, $lost, that is in a pack and that nothing reaches.
+lost_commit() {
+    history 3
+    commit one
+    lost=$(stock rev-parse HEAD)
+    stock repack -adq
+    stock reset -q --hard HEAD~1
+    stock reflog expire --expire=now --all
+}
+
 # conflict: a repository in the middle of a merge, in which dir1/file1 is unmerged.
 conflict() {
     history 2

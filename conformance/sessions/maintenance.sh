@@ -38,12 +38,7 @@ git count-objects -v | grep -v size
 # exits: 128 128 128 128 128
 # masks: words
 # state: no-fsck
-history 3
-commit one
-lost=$(stock rev-parse HEAD)
-stock repack -adq
-stock reset -q --hard HEAD~1
-stock reflog expire --expire=now --all
+lost_commit
 echo "$lost" >.git/refs/heads/a..b
 git repack -adq
 git repack -Adq --unpack-unreachable=now
@@ -57,23 +52,14 @@ git cat-file -e "$lost"
 
 ## repack until dates in any order
 # state: packs loose
-history 3
-commit one
-stock repack -adq
-stock reset -q --hard HEAD~1
-stock reflog expire --expire=now --all
+lost_commit
 git repack -Adq --unpack-unreachable=01/31/2001
 git repack -Adq --unpack-unreachable=31.01.2001
 git repack --cruft --cruft-expiration=31-01-2001 -dq
 git count-objects | cut -d, -f1
 
 ## repack asks a hook at the top of the work tree what is recent
-history 3
-commit one
-lost=$(stock rev-parse HEAD)
-stock repack -adq
-stock reset -q --hard HEAD~1
-stock reflog expire --expire=now --all
+lost_commit
 printf '#!/bin/sh\necho %s\n' "$lost" >hook
 chmod +x hook
 stock config gc.recentObjectsHook ./hook
@@ -124,11 +110,7 @@ grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index | wc -l
 
 ## repack -A turns what is unreachable loose
 # state: packs loose
-history 3
-commit one
-stock repack -adq
-stock reset -q --hard HEAD~1
-stock reflog expire --expire=now --all
+lost_commit
 git repack -Adq
 git count-objects | cut -d, -f1
 

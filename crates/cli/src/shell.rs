@@ -17,11 +17,11 @@ use crate::serve;
 use packrace_server::serve_config::{Level, ServeConfig};
 
 pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
-    let loaded = config(&call, args)?;
     if args.maintain {
-        return maintain(&call, args, &loaded);
+        return maintain(&call, args);
     }
     let request = request(&call, args)?;
+    let loaded = config(&call, args)?;
     if loaded.log.level == Level::Debug {
         // Standard error goes to the client: log to it only for debugging.
         log::start(&loaded.log);
@@ -46,11 +46,15 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     serve_alone(&root, settings, &request).map_err(Fatal::new)
 }
 
-fn maintain(call: &Call, args: &Shell, loaded: &ServeConfig) -> Result<(), Fatal> {
-    let [root, git_dir] = [args.root.as_path(), Path::new(".")].map(|path| in_directory(call, path));
-    let (root, git_dir) = (root?, git_dir?.canonicalize().map_err(|error| Fatal::new(error.to_string()))?);
-    let settings = serve::settings(call, loaded)?;
-    sandbox::begin(loaded, &[], &root, args.config.as_deref(), &settings.open.config, &call.environment)?;
+/// Maintains the repository in the current directory.
+fn maintain(call: &Call, args: &Shell) -> Result<(), Fatal> {
+    let loaded = config(call, args)?;
+    let root = in_directory(call, &args.root)?;
+    let git_dir = packrace_os::real_path(&in_directory(call, Path::new("."))?);
+    let git_dir = git_dir.map_err(|error| Fatal::new(packrace_os::reason(&error)))?;
+    let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    let settings = serve::settings(call, &loaded)?;
+    sandbox::begin(&loaded, &[], &root, config.as_deref(), &settings.open.config, &call.environment)?;
     maintain_alone(&root, settings, &git_dir).map_err(Fatal::new)
 }
 

@@ -155,6 +155,27 @@ pub fn read_link(path: &Path, role: Role) -> io::Result<Option<PathBuf>> {
     }
 }
 
+/// Where a chain of symbolic links leads.
+#[derive(Debug)]
+pub struct FollowedLinks {
+    /// The last path; there need not be anything.
+    pub path: PathBuf,
+    /// Whether it is yet another link: the chain was too long.
+    pub is_link: bool,
+}
+
+/// Follows at most `most` symbolic links from `path`.
+pub fn follow_links(path: &Path, most: usize, role: Role) -> io::Result<FollowedLinks> {
+    let mut path = path.to_owned();
+    for _ in 0..most {
+        match read_link(&path, role)? {
+            Some(target) => path = path.parent().unwrap_or(&path).join(target),
+            None => return Ok(FollowedLinks { path, is_link: false }),
+        }
+    }
+    Ok(FollowedLinks { path, is_link: true })
+}
+
 /// Writes a file that is not part of a repository (a report); nothing is synced.
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)

@@ -1,4 +1,5 @@
 use packrace_commands::Fatal;
+use packrace_commands::numbers;
 use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 
 use super::chosen;
@@ -69,11 +70,11 @@ pub struct CommitGraphWrite {
         default_value = "2",
         default_value_if("no_size_multiple", "true", "0"),
         allow_negative_numbers = true,
-        value_parser = packrace_commands::numbers::integer
+        value_parser = numbers::integer
     )]
     pub size_multiple: i64,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
-    #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = packrace_commands::numbers::integer)]
+    #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
     pub max_commits: i64,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
     #[arg(long, value_name = "WHEN")]

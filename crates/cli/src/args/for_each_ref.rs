@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 
+use packrace_commands::numbers;
 use packrace_commands::options::ForEachRefOptions;
 
 #[derive(Debug, Default, clap::Args)]
@@ -24,7 +25,7 @@ pub struct ForEachRef {
     #[arg(long)]
     pub omit_empty: bool,
     /// Show at most N refs; 0: all.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = packrace_commands::numbers::integer)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer)]
     pub count: Option<i64>,
     /// Format of a line, with fields as %(FIELD).
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]

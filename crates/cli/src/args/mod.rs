@@ -61,6 +61,7 @@ pub use update_index::UpdateIndex;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use packrace_commands::git_output::{has_paths, is_log};
+use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
@@ -200,7 +201,7 @@ pub struct UploadPack {
     #[arg(long)]
     pub no_strict: bool,
     /// Abort the transfer after N seconds without input from the client; 0: no limit.
-    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = packrace_commands::numbers::integer)]
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
     pub timeout: i64,
     /// Answer one request, then exit (for HTTP).
     #[arg(long)]

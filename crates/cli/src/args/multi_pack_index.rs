@@ -1,3 +1,4 @@
+use packrace_commands::numbers;
 use packrace_commands::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
     MultiPackIndexWriteOptions,
@@ -95,7 +96,7 @@ pub struct MultiPackIndexRepack {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     /// Select packs with less than SIZE of used objects each, oldest first, up to a total of SIZE; 0: all packs.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = packrace_commands::numbers::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = numbers::bytes)]
     pub batch_size: u64,
 }
 

@@ -1,6 +1,5 @@
-use packrace_commands::options::PackingOptions;
-
 use packrace_commands::numbers;
+use packrace_commands::options::PackingOptions;
 
 // How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]

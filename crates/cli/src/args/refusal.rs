@@ -4,11 +4,11 @@ use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ErrorKind};
+use packrace_commands::numbers::NumberError;
 
 use crate::FATAL;
 
 use super::{COMMANDS_OF_GIT, Command, Parsed, USAGE, command_line};
-use packrace_commands::numbers::NumberError;
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
@@ -28,6 +28,9 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
         refused(format!("{text}{}\n", plain(&usage)))
     };
+    if let Some(message) = number_error(error) {
+        return refused(format!("error: {message}\n"));
+    }
     match error.kind() {
         ErrorKind::DisplayHelp if argv.iter().any(|arg| arg == "-h") => {
             Parsed::Answer { text: from_usage(&error.to_string()), to_stdout: true, code: USAGE }
@@ -51,9 +54,6 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         ErrorKind::ValueValidation if invalid_argument(error).starts_with("--config-env ") => {
             let reason = error.source().map(ToString::to_string).unwrap_or_default();
             Parsed::Answer { text: format!("fatal: {reason}\n"), to_stdout: false, code: FATAL }
-        }
-        ErrorKind::ValueValidation if number_error(error).is_some() => {
-            refused(format!("error: {}\n", number_error(error).unwrap_or_default()))
         }
         ErrorKind::InvalidValue if misses_value(error) => {
             let option = invalid_argument(error);
@@ -147,6 +147,9 @@ const NUMERIC: [&str; 3] = ["max-new-filters", "hash", "abbrev"];
 
 /// What is wrong with the value of an option that takes a number.
 fn number_error(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
     let argument = invalid_argument(error);
     let name = argument.trim_start_matches('-').split(['=', ' ', '[']).next()?;
     let own = error.source().and_then(|source| source.downcast_ref::<NumberError>());

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
+use packrace_commands::numbers;
 use packrace_commands::options::RepackOptions;
 
 use super::chosen;
 use super::packing::Packing;
-use packrace_commands::numbers;
 
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[

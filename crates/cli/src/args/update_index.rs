@@ -4,9 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
-use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
-
 use packrace_commands::numbers::integer;
+use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 
 /// The steps, as they were typed.
 #[derive(Debug)]

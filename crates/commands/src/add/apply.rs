@@ -1,6 +1,6 @@
 //! Applies what was found to the index.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::Config;
@@ -32,6 +32,7 @@ impl AddCommand<'_> {
             }
         }
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
+        let mut submodules = None;
         for change in changes {
             match change.what {
                 What::Gone if self.is_removing => {
@@ -46,18 +47,11 @@ impl AddCommand<'_> {
                 }
                 What::Gone => {}
                 What::Repository(id, seen) => {
-                    let Some(id) = id.filter(|id| id.kind() == self.repository.hash_kind()) else {
-                        self.fail_repository(&change.path, id, "updating")?;
+                    let Some(id) = self.commit_to_stage(&change.path, id, "updating")? else { continue };
+                    let is_submodule =
+                        index.get(&change.path, 0).is_some_and(|entry| entry.mode == Mode::Gitlink);
+                    if is_submodule && self.skips_submodule(&change.path, &mut submodules)? {
                         continue;
-                    };
-                    if self.is_ignored_submodule(index, &change.path)? {
-                        let is_named = self.is_named(&change.path);
-                        if is_named && !self.args.force {
-                            report::ignored_submodule(self.call, &change.path, self.repository.config())?;
-                        }
-                        if !is_named || !self.args.force {
-                            continue;
-                        }
                     }
                     self.put(index, &change.path, id, Mode::Gitlink, seen, batch, b"");
                 }
@@ -118,10 +112,7 @@ impl AddCommand<'_> {
         for Untracked { path, found } in inside {
             let (id, seen, end) = match found {
                 UntrackedKind::Repository(id) => {
-                    let Some(id) = id.filter(|id| id.kind() == self.repository.hash_kind()) else {
-                        self.fail_repository(&path, id, "adding")?;
-                        continue;
-                    };
+                    let Some(id) = self.commit_to_stage(&path, id, "adding")? else { continue };
                     if !self.args.no_warn_embedded_repo {
                         report::embedded(self.call, &path, is_first_repository, self.repository.config())?;
                         is_first_repository = false;
@@ -338,24 +329,58 @@ impl AddCommand<'_> {
         Fatal::new(format!("unable to stat '{shown}': {}", packrace_os::reason(&why)))
     }
 
-    /// Whether an entry is a submodule of which nothing is ever staged (gitmodules, "ignore").
-    fn is_ignored_submodule(&self, index: &Index, path: &[u8]) -> Result<bool, Fatal> {
-        if index.get(path, 0).is_none_or(|entry| entry.mode != Mode::Gitlink) {
+    /// Whether a submodule is left alone because nothing of it is ever staged. If it is named, that is reported.
+    /// `submodules` is filled at the first.
+    fn skips_submodule(
+        &self,
+        path: &[u8],
+        submodules: &mut Option<HashMap<Vec<u8>, bool>>,
+    ) -> Result<bool, Fatal> {
+        let known = match submodules {
+            Some(known) => known,
+            None => submodules.insert(self.submodules()?),
+        };
+        if known.get(path) != Some(&true) {
             return Ok(false);
         }
+        let is_named = self.is_named(path);
+        if is_named && !self.args.force {
+            report::ignored_submodule(self.call, path, self.repository.config())?;
+        }
+        Ok(!(is_named && self.args.force))
+    }
+
+    /// The submodules by path, and whether nothing of them is ever staged (gitmodules, "ignore").
+    fn submodules(&self) -> Result<HashMap<Vec<u8>, bool>, Fatal> {
         let modules = Config::of_file(&self.place_of(b".gitmodules"))?;
-        let mut paths = modules.subsections("submodule");
-        let Some((name, ..)) = paths.find(|(_, key, value)| *key == b"path" && *value == Some(path)) else {
-            return Ok(false);
-        };
-        let ignore = modules.string(&format!("submodule.{}.ignore", String::from_utf8_lossy(name)));
-        Ok(ignore.is_some_and(|ignore| ignore == b"all"))
+        let mut found = HashMap::new();
+        for (name, key, value) in modules.subsections("submodule") {
+            if let (b"path", Some(path)) = (key, value) {
+                let ignore = modules.string(&format!("submodule.{}.ignore", String::from_utf8_lossy(name)));
+                found.entry(path.to_vec()).or_insert(ignore.as_deref() == Some(b"all"));
+            }
+        }
+        Ok(found)
     }
 
     /// Whether a pathspec is this path.
     fn is_named(&self, path: &[u8]) -> bool {
         let mut named = self.specs.iter().filter(|(spec, _)| spec.is_one_path() && !spec.is_excluding());
         named.any(|(spec, _)| spec.path().strip_suffix(b"/").unwrap_or(spec.path()) == path)
+    }
+
+    /// The commit of a nested repository, unless it cannot be staged, which is reported.
+    fn commit_to_stage(
+        &mut self,
+        path: &[u8],
+        commit: Option<ObjectId>,
+        what: &str,
+    ) -> Result<Option<ObjectId>, Fatal> {
+        let fit = commit.filter(|commit| commit.kind() == self.repository.hash_kind());
+        if fit.is_none() {
+            self.fail_repository(path, commit, what)?;
+        }
+        Ok(fit)
     }
 
     /// Reports that the commit of a nested repository, if it has one, cannot be added.

@@ -128,10 +128,18 @@ pub struct InitVariables {
     pub initial_branch: Option<String>,
 }
 
+fn path_in(value: Option<OsString>) -> Option<PathBuf> {
+    value.filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn text_of(value: Option<OsString>) -> Option<String> {
+    value.map(|value| value.to_string_lossy().into_owned())
+}
+
 impl InitVariables {
     fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let path = |name: &str| path_in(get(name));
+        let text = |name: &str| text_of(get(name));
         InitVariables {
             work_tree: path("GIT_WORK_TREE"),
             default_hash: text("GIT_DEFAULT_HASH"),
@@ -146,8 +154,8 @@ impl InitVariables {
 impl Environment {
     /// Reads the variables with `get`, which is called for variables of commands only, and only here.
     pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let path = |name: &str| path_in(get(name));
+        let text = |name: &str| text_of(get(name));
         let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
         let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
         let person = |role: &str| Person {

@@ -42,6 +42,21 @@ macro_rules! error_line {
     };
 }
 
+/// Whether output of a kind is coloured: by its own setting, or else `color.ui`.
+pub(crate) fn has_colors(
+    config: &Config,
+    setting: &str,
+    is_terminal: impl Fn() -> bool,
+) -> Result<bool, Fatal> {
+    let key = if config.string(setting).is_some() { setting } else { "color.ui" };
+    Ok(match config.string(key).as_deref() {
+        Some(b"always") => true,
+        Some(b"never") => false,
+        Some(b"auto") | None => is_terminal(),
+        Some(_) => config.boolean(key)?.unwrap_or(true) && is_terminal(),
+    })
+}
+
 impl Call {
     /// A call after which the process continues.
     pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
@@ -90,14 +105,7 @@ impl Call {
             lines.extend(text.ends_with('\n').then_some(""));
             lines.push(&last);
         }
-        let key = if config.string("color.advice").is_some() { "color.advice" } else { "color.ui" };
-        let is_terminal = || self.streams.errors.is_terminal();
-        let is_colored = match config.string(key).as_deref() {
-            Some(b"always") => true,
-            Some(b"never") => false,
-            Some(b"auto") | None => is_terminal(),
-            Some(_) => config.boolean(key)?.unwrap_or(true) && is_terminal(),
-        };
+        let is_colored = has_colors(config, "color.advice", || self.streams.errors.is_terminal())?;
         let (before, after) = if is_colored { ("\x1b[33m", "\x1b[m") } else { ("", "") };
         for line in lines {
             let space = if line.is_empty() { "" } else { " " };

@@ -12,8 +12,8 @@ use packrace_store::{Config, Repository};
 use packrace_worktree::difference::Difference;
 use packrace_worktree::status::{FileState, Status, UntrackedMode};
 
-use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::call::{Call, has_colors};
 use crate::ref_filter::{Tracking, shorten};
 use crate::text::quoting::PathStyle;
 
@@ -84,13 +84,7 @@ impl<'a> LongStatus<'a> {
     pub fn new(call: &Call, repository: &'a Repository, prefix: &[u8]) -> Result<Self, Fatal> {
         let config = repository.config();
         let is_relative = config.boolean("status.relativePaths")?.unwrap_or(true);
-        let key = if config.string("color.status").is_some() { "color.status" } else { "color.ui" };
-        let is_colored = match config.string(key).as_deref() {
-            Some(b"always") => true,
-            Some(b"never") => false,
-            Some(b"auto") | None => call.streams.output().is_terminal(),
-            Some(_) => config.boolean(key)?.unwrap_or(true) && call.streams.output().is_terminal(),
-        };
+        let is_colored = has_colors(config, "color.status", || call.streams.output().is_terminal())?;
         let merge_head = repository.git_dir().join("MERGE_HEAD");
         Ok(LongStatus {
             repository,

@@ -43,54 +43,18 @@ pub(super) enum EventDetail<'a> {
     Start(&'a [String]),
     Ancestry(&'a [String]),
     Repository(&'a str),
-    /// `argv` are the command and its arguments, without the options in front of it.
-    CommandName {
-        name: &'a str,
-        hierarchy: &'a str,
-        argv: &'a [String],
-    },
+    CommandName { name: &'a str, hierarchy: &'a str, argv: &'a [String] },
     Mode(&'a str),
-    Param {
-        scope: &'a str,
-        name: &'a str,
-        value: Option<&'a str>,
-    },
+    Param { scope: &'a str, name: &'a str, value: Option<&'a str> },
     Error(&'a str),
-    Counter {
-        category: &'a str,
-        name: &'a str,
-        count: u64,
-    },
-    ChildStart {
-        id: usize,
-        class: &'a str,
-        hook: Option<&'a str>,
-        uses_shell: bool,
-        argv: &'a [String],
-    },
-    ChildExit {
-        id: usize,
-        pid: i64,
-        code: i32,
-        ran: Duration,
-    },
-    Exec {
-        program: &'a str,
-        argv: &'a [String],
-    },
-    ExecResult {
-        code: i32,
-        reason: &'a str,
-    },
+    Counter { category: &'a str, name: &'a str, count: u64 },
+    ChildStart { id: usize, class: &'a str, hook: Option<&'a str>, uses_shell: bool, argv: &'a [String] },
+    ChildExit { id: usize, pid: i64, code: i32, ran: Duration },
+    Exec { program: &'a str, argv: &'a [String] },
+    ExecResult { code: i32, reason: &'a str },
     RegionEnter(RegionNames<'a>),
     RegionLeave(RegionNames<'a>),
-    Data {
-        of_repository: bool,
-        category: &'a str,
-        key: &'a str,
-        value: &'a str,
-        is_json: bool,
-    },
+    Data { of_repository: bool, category: &'a str, key: &'a str, value: &'a str, is_json: bool },
     Exit(u8),
     AtExit(u8),
 }
@@ -157,10 +121,13 @@ pub(super) fn commands_line(event: &TraceEvent<'_>, is_brief: bool) -> Option<St
         EventDetail::Exec { argv, .. } => format!("exec: {}", command_line(argv)),
         _ => return None,
     };
-    Some(match is_brief {
-        true => format!("trace: {text}\n"),
-        false => format!("{:<40}trace: {text}\n", clock(event.at)),
-    })
+    Some(classic_line(event.at, is_brief, &format!("trace: {text}")))
+}
+
+/// A line of the older kinds of trace (git(1), `GIT_TRACE_BARE`).
+pub(super) fn classic_line(at: Timestamp, is_brief: bool, text: &str) -> String {
+    let time = if is_brief { String::new() } else { format!("{:<40}", clock(at)) };
+    format!("{time}{text}\n")
 }
 
 pub(super) fn seconds(time: Duration) -> String {

@@ -194,17 +194,16 @@ impl Trace {
             variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),
         };
         let parents = variables.value(PARENT_NAME).map(|names| names.to_string_lossy().into_owned());
-        let argv = words(argv);
-        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents, argv: argv.clone() };
-        trace.starts(argv);
+        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents, argv: words(argv) };
+        trace.starts();
         Some(trace)
     }
 
     /// The first events, and from now on all steps.
-    fn starts(&self, argv: Vec<String>) {
+    fn starts(&self) {
         self.add(EventDetail::Version);
         self.add(EventDetail::TooManyFiles);
-        self.add(EventDetail::Start(&self.shown(argv)));
+        self.add(EventDetail::Start(&self.shown(self.argv.clone())));
         let ancestry = params::ancestry(Path::new("/proc"), std::os::unix::process::parent_id());
         if !ancestry.is_empty() {
             self.add(EventDetail::Ancestry(&ancestry));
@@ -219,6 +218,14 @@ impl Trace {
 
     fn shown(&self, words: Vec<String>) -> Vec<String> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner).shown(words)
+    }
+
+    /// The command and its arguments, without the options in front of it. The program may have its name.
+    fn from_command(&self, name: &str) -> Vec<String> {
+        match self.argv.iter().position(|word| word == name) {
+            Some(at) => self.argv[at..].to_vec(),
+            None => std::iter::once(name.to_owned()).chain(self.argv.iter().skip(1).cloned()).collect(),
+        }
     }
 
     /// The command was parsed. `variable` looks up variables of the environment.
@@ -244,7 +251,7 @@ impl Trace {
         let hierarchy =
             self.parents.as_ref().map_or_else(|| name.to_owned(), |above| format!("{above}/{name}"));
         set_variable_for_children(PARENT_NAME, &hierarchy);
-        let argv = self.shown(self.argv.iter().skip_while(|word| *word != name).cloned().collect());
+        let argv = self.shown(self.from_command(name));
         self.add(EventDetail::CommandName { name, hierarchy: &hierarchy, argv: &argv });
         let outside = || Config::outside(&call.open_options().ok()?.config).ok();
         let config = match &repository {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use packrace_server::send::outbox::{ClientSink, GatherBatch};
 
-use super::formats::clock;
+use super::formats::classic_line;
 use super::target::{TraceTarget, TraceWriter};
 use crate::call::Call;
 use crate::call::environment::PacketTraceVariables;
@@ -26,8 +26,8 @@ struct PacketLog {
 
 impl PacketLog {
     fn line(&mut self, direction: char, content: &str) {
-        let time = if self.is_bare { String::new() } else { format!("{:<40}", clock(Timestamp::now())) };
-        let line = format!("{time}packet: {:>12}{direction} {content}\n", self.service);
+        let text = format!("packet: {:>12}{direction} {content}", self.service);
+        let line = classic_line(Timestamp::now(), self.is_bare, &text);
         // A trace that cannot be written must not end the session.
         let _ = match &mut self.writer {
             TraceWriter::StandardError => self.errors.say(line.as_bytes()),

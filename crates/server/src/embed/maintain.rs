@@ -54,7 +54,7 @@ impl Git {
         let shared = &self.running.shared;
         let path = [b"/", name.trim_start_matches('/').as_bytes()].concat();
         let opened = shared.root.open(&path).map_err(|why| MaintainError::NotFound(why.to_string()))?;
-        let ended = caretaker::run_now(shared, maintained_path(&opened), budget.memory_bytes);
+        let ended = caretaker::run_now(shared, maintained_path(opened.common_dir()), budget.memory_bytes);
         match ended.map_err(|_| MaintainError::Busy)? {
             LookEnd::Done(took) => Ok(Maintained::Done(took)),
             LookEnd::Nothing | LookEnd::NotYet => Ok(Maintained::Nothing),

@@ -18,9 +18,8 @@ pub struct MaintenanceQueue {
 }
 
 /// The path that a repository is known by: that of its work tree, if it has one.
-pub(crate) fn maintained_path(repository: &Repository) -> &Path {
-    let path = repository.common_dir();
-    if path.ends_with(".git") { path.parent().unwrap_or(path) } else { path }
+pub(crate) fn maintained_path(common_dir: &Path) -> &Path {
+    if common_dir.ends_with(".git") { common_dir.parent().unwrap_or(common_dir) } else { common_dir }
 }
 
 impl Default for MaintenanceQueue {
@@ -45,7 +44,7 @@ impl MaintenanceQueue {
         if !self.is_on.load(Relaxed) || rules.mode == MaintenanceMode::Off {
             return;
         }
-        self.lock().changed(maintained_path(repository), self.now(), rules.delay);
+        self.lock().changed(maintained_path(repository.common_dir()), self.now(), rules.delay);
         self.changed.notify_all();
     }
 

@@ -44,8 +44,10 @@ pub(super) struct PushSettings {
 }
 
 /// Settings about storing objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnpackSettings {
+    /// What is checked of objects.
+    pub(super) fsck: FsckSettings,
     /// Packs of fewer objects become loose objects.
     pub(super) unpack_limit: LooseLimit,
     /// `receive.maxInputSize`.
@@ -73,8 +75,6 @@ impl PushSettings {
             "receive.certNonceSeed",
             "receive.procReceiveRefs",
         ])?;
-        // What makes no sense there is an error even if no pack arrives.
-        FsckSettings::of(config, FsckUse::Receive)?;
         let hidden = config.strings_of(&["transfer.hideRefs", "receive.hideRefs"]);
         let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);
         let proc_receive = config.strings("receive.procReceiveRefs");
@@ -114,6 +114,7 @@ impl UnpackSettings {
     fn of(config: &Config) -> Result<Self, Error> {
         let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);
         Ok(UnpackSettings {
+            fsck: FsckSettings::of(config, FsckUse::Receive)?,
             unpack_limit: LooseLimit::of_pushes(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
         })

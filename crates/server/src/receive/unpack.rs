@@ -11,7 +11,7 @@ use packrace_pack::ingest::{Checks, IndexedPack, Ingest, IngestErrorKind, Ingest
 use packrace_pack::meter::{Meter, ProgressInterval};
 use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
-use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
+use packrace_store::{Quarantine, Snapshot};
 
 use super::client_messages::ClientMessages;
 use super::settings::UnpackSettings;
@@ -116,10 +116,9 @@ fn options(
     is_cut: bool,
 ) -> Result<IngestOptions, Error> {
     let view = quarantine.view();
-    let fsck = FsckSettings::of(view.config(), FsckUse::Receive)?;
-    let checks = match fsck.checks_objects {
+    let checks = match settings.fsck.checks_objects {
         true => {
-            let rules = fsck.rules_below(view.git_dir(), Severities::strict(), view.hash_kind())?;
+            let rules = settings.fsck.rules_below(view.git_dir(), Severities::strict(), view.hash_kind())?;
             Some(Checks {
                 rules: Some(Arc::new(rules)),
                 links: !is_cut,

@@ -14,6 +14,7 @@ use crate::access::Principal;
 use crate::caretaker;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{Permit, PermitReader};
+use crate::maintenance::maintained_path;
 use crate::metrics::{DoorName, Reason};
 use crate::send::outbox::ClientSink;
 use crate::service::access_log::Access;
@@ -69,12 +70,9 @@ struct Ended {
 }
 
 /// Serves one session on the standard streams of this process. The error is the text for standard error.
-pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) -> Result<(), String> {
-    // No other session shares with it, and there is no second call.
-    settings.cache.enabled = false;
-    settings.repository_cache.enabled = false;
+pub fn serve_alone(root: &Path, settings: Settings, request: &ShellRequest) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
-    let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
+    let shared = alone(root, settings)?;
     let limits = &shared.settings().limits;
     let output = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
     let input = FdSource::stdin(None).map_err(failed)?.with_min_throughput(limits.idle_throughput());
@@ -89,13 +87,16 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
 }
 
 /// Does what a repository below `root` needs after a push. What went wrong is in the log.
-pub fn maintain_alone(root: &Path, mut settings: Settings, git_dir: &Path) -> Result<(), String> {
+pub fn maintain_alone(root: &Path, settings: Settings, git_dir: &Path) -> Result<(), String> {
+    caretaker::run_after_push(&alone(root, settings)?, maintained_path(git_dir));
+    Ok(())
+}
+
+/// What one session needs: no other shares with it, and there is no second call.
+fn alone(root: &Path, mut settings: Settings) -> Result<Shared, String> {
     settings.cache.enabled = false;
     settings.repository_cache.enabled = false;
-    let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
-    let path = if git_dir.ends_with(".git") { git_dir.parent() } else { None };
-    caretaker::run_after_push(&shared, path.unwrap_or(git_dir));
-    Ok(())
+    Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))
 }
 
 /// A descriptor as the sink for a client.

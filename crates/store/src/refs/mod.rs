@@ -47,6 +47,9 @@ pub enum Backend {
 /// Most refs read to resolve a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;
 
+/// Longest chain of symbolic links, from `packed-refs` or a ref.
+const MAX_LINKS: usize = 10;
+
 /// The refs of a repository.
 #[derive(Debug, Clone)]
 pub struct RefStore {

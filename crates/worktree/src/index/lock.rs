@@ -236,12 +236,6 @@ impl IndexFormat {
 
 /// The real file of the index: it may be a link, which stays.
 fn resolved(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match packrace_os::read_link(&path, Role::WorkTree) {
-            Ok(Some(target)) => path = path.parent().map_or(target.clone(), |dir| dir.join(&target)),
-            _ => break,
-        }
-    }
-    path
+    let followed = packrace_os::follow_links(path, MAX_LINKS, Role::WorkTree);
+    followed.map_or_else(|_| path.to_owned(), |followed| followed.path)
 }

@@ -278,3 +278,22 @@ fn hooks_are_regions() {
     assert_eq!(both[1], both[0]);
     assert_eq!(both[1].len(), 4);
 }
+
+/// `GIT_TRACE` tells the command, also if the program is called by its name.
+#[test]
+fn commands_are_told_by_the_older_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "a.git"]);
+    let linked = dir.path().join("git-upload-pack");
+    std::os::unix::fs::symlink(PACKRACE, &linked).unwrap();
+    let told = |program: &Path, args: &[&str]| {
+        let mut command = Command::new(program);
+        clean_environment(&mut command);
+        command.args(args).current_dir(dir.path()).env("GIT_TRACE", "1").env("GIT_TRACE_BARE", "1");
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let expect = "trace: built-in: git upload-pack --advertise-refs a.git\n";
+    assert_eq!(told(&linked, &["--advertise-refs", "a.git"]), expect);
+    let args = ["-c", "a.b=c", "upload-pack", "--advertise-refs", "a.git"];
+    assert_eq!(told(Path::new(PACKRACE), &args), expect);
+}

@@ -23,7 +23,7 @@ use packrace_os::durable::{self, NewFile};
 use packrace_os::is_absent;
 
 use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
-use super::super::{LogEntry, RefDirs, RefError, is_per_worktree, reflog};
+use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, reflog};
 use super::directories::{Listings, first_file, remove_empty_parents, remove_tree};
 use super::sync::{sync_all, sync_dir};
 use super::{
@@ -41,9 +41,6 @@ const LEAST_BULK_A_MEGABYTE: usize = 10;
 
 /// The ref whose reflog is the list of all stashes (git-stash, "DISCUSSION").
 const STASH: &[u8] = b"refs/stash";
-
-/// Longest chain of symbolic links from `packed-refs`.
-const MAX_LINKS: usize = 10;
 
 /// How often a directory is recreated that another process removes.
 const MAX_TRIES: usize = 5;
@@ -390,15 +387,12 @@ impl FileLocks {
 
     /// The file behind `packed-refs`, which may be a symbolic link: git locks and replaces the file that it leads to.
     fn packed_path(&self) -> Result<PathBuf, RefError> {
-        let mut path = self.dirs.common_dir.join("packed-refs");
-        for _ in 0..MAX_LINKS {
-            let target = packrace_os::read_link(&path, Role::Refs);
-            match target.map_err(|source| RefError::Io { path: path.clone(), source })? {
-                Some(target) => path = path.parent().unwrap_or(&path).join(target),
-                None => return Ok(path),
-            }
+        let path = self.dirs.common_dir.join("packed-refs");
+        match packrace_os::follow_links(&path, MAX_LINKS, Role::Refs) {
+            Ok(followed) if !followed.is_link => Ok(followed.path),
+            Ok(followed) => Err(RefError::Io { path: followed.path, source: ErrorKind::TooManyLinks.into() }),
+            Err(source) => Err(RefError::Io { path, source }),
         }
-        Err(RefError::Io { path, source: ErrorKind::TooManyLinks.into() })
     }
 
     /// Removes empty directories where a new ref gets its file.

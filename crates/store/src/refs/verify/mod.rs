@@ -13,14 +13,11 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use super::reftable::Stack;
-use super::{Backend, RefError, RefStore, is_good_name, is_root_name};
+use super::{Backend, MAX_LINKS, RefError, RefStore, is_good_name, is_root_name};
 
 /// Longest loose ref and longest `packed-refs` that are read.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
 const MAX_PACKED_BYTES: u64 = 16 << 30;
-
-/// Longest chain of symbolic links that is followed to the name of a ref.
-const MAX_LINKS: usize = 10;
 
 /// A problem of a ref or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,14 +169,8 @@ impl FilesCheck<'_> {
 
     /// Where a symbolic link leads, from the repository if it is inside.
     fn target_of_link(&self, link: &Path) -> Result<PathBuf, RefError> {
-        let mut path = link.to_owned();
-        for _ in 0..MAX_LINKS {
-            let target = packrace_os::read_link(&path, Role::Refs);
-            match target.map_err(|source| RefError::Io { path: path.clone(), source })? {
-                Some(target) => path = path.parent().unwrap_or(&path).join(target),
-                None => break,
-            }
-        }
+        let followed = packrace_os::follow_links(link, MAX_LINKS, Role::Refs);
+        let mut path = followed.map_err(|source| RefError::Io { path: link.to_owned(), source })?.path;
         // The target need not exist; if its directory does not, the name is as it is written.
         if let (Some(dir), Some(file)) = (path.parent(), path.file_name())
             && let Ok(dir) = packrace_os::real_path(dir)
