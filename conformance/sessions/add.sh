@@ -422,3 +422,12 @@ stock status --short --untracked-files=no
 stock reset -q sub
 git add --force -u
 stock status --short --ignore-submodules=none --untracked-files=no
+
+## a dry run says nothing of line endings
+history 2
+echo '*.c text' >.gitattributes
+printf 'one\r\n' >x.c
+git add -n x.c
+git add --dry-run -v -A
+stock config core.safecrlf true
+git add -n x.c

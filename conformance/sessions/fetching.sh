@@ -296,3 +296,9 @@ rm ".git/objects/$(stock rev-parse HEAD~2 | sed 's|..|&/|')"
 cd ..
 git -C to fetch -q origin
 git -C to log --format=%s origin/main
+
+## what a server tells while it works
+history 20 from
+git clone -q --no-local from to
+(cd from && echo more >>dir1/file1 && stock commit -q -a -m more && stock repack -adq)
+git -C to fetch --progress 2>&1 | tr '\r' '\n' | sed -n 's/^remote: \([A-Z][a-z]* objects\):.*done.*/\1/p'

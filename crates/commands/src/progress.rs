@@ -6,11 +6,11 @@ use std::time::Duration;
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, title, total_line};
 use packrace_pack::{Phase, ProgressSink, Totals};
+use packrace_server::traced_phases::{PackStep, TracedPhases};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
-use crate::trace2::phases::{PackStep, TracedPhases};
 
 /// Ten updates per second look smooth on a terminal.
 const INTERVAL: Duration = Duration::from_millis(100);

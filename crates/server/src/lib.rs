@@ -65,6 +65,7 @@ pub mod ssh_keys;
 pub mod stdio;
 pub mod subject;
 pub mod tls;
+pub mod traced_phases;
 pub mod transfers;
 pub mod upload;
 pub mod webhooks;

@@ -181,6 +181,11 @@ impl AddCommand<'_> {
         filters: &Filters,
         batch: &Batch,
     ) -> Result<Vec<Result<Staged, StageError>>, Fatal> {
+        // In a dry run nobody is warned of line endings.
+        let purpose = match purpose {
+            Purpose::Store if self.args.dry_run => Purpose::Compare,
+            other => other,
+        };
         let is_stored = !self.args.dry_run && purpose != Purpose::Compare;
         let objects = is_stored.then_some(&batch.objects);
         let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, objects)?;

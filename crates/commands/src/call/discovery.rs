@@ -1,5 +1,7 @@
 //! Finds the repository of a command, and resolves relative paths.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_os::count::Role;
@@ -34,6 +36,9 @@ pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, 
 
 /// That there is no repository, in git's words.
 pub fn none_found(call: &Call) -> Fatal {
+    if let Some(path) = named_git_dir(call) {
+        return Fatal::new(format!("not a git repository: '{}'", path.display()));
+    }
     match search(call) {
         Ok(Discovery::MountPoint(above)) => Fatal::new(format!(
             "not a git repository (or any parent up to mount point {})\n\
@@ -45,15 +50,61 @@ pub fn none_found(call: &Call) -> Fatal {
 }
 
 fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> {
+    let current = || packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new);
     let mut options = OpenOptions { strict: true, ..options };
-    if let Some(path) = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref()) {
-        return Ok(Some(Repository::open(&in_directory(call, path)?, &options)?));
+    if let Some(top) = &call.environment.init.work_tree {
+        options.work_tree.named = Some(current()?.join(top));
     }
-    // A repository found by search may belong to another user, whose configuration is not trusted.
-    options.check_ownership = true;
-    match search(call)? {
-        Discovery::Found(git_dir) => Ok(Some(Repository::open(&git_dir, &options)?)),
-        Discovery::MountPoint(_) | Discovery::Nothing => Ok(None),
+    let repository = if let Some(path) = named_git_dir(call) {
+        options.work_tree.default = Some(current()?);
+        match Repository::open(&in_directory(call, path)?, &options) {
+            Err(error) if error.is_no_repository() => return Ok(None),
+            opened => opened?,
+        }
+    } else {
+        // A repository found by search may belong to another user, whose configuration is not trusted.
+        options.check_ownership = true;
+        match search(call)? {
+            Discovery::Found(git_dir) => Repository::open(&git_dir, &options)?,
+            Discovery::MountPoint(_) | Discovery::Nothing => return Ok(None),
+        }
+    };
+    // It is read, and wrong values are refused, also where it does not matter.
+    repository.config().boolean("core.bare")?;
+    if options.work_tree.named.is_none() {
+        check_work_tree(call, &repository)?;
+    }
+    Ok(Some(repository))
+}
+
+/// The repository that the caller names.
+fn named_git_dir(call: &Call) -> Option<&PathBuf> {
+    call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref())
+}
+
+/// Refuses settings of the work tree that git refuses in every command.
+fn check_work_tree(call: &Call, repository: &Repository) -> Result<(), Fatal> {
+    let own = repository.config().string("core.worktree").zip(repository.own_work_tree());
+    let Some((setting, top)) = own else { return Ok(()) };
+    if repository.is_bare()? {
+        call.error_line(format_args!("warning: core.bare and core.worktree do not make sense"));
+        return Ok(());
+    }
+    let is_there =
+        |path: &&Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
+    let setting = Path::new(OsStr::from_bytes(&setting));
+    let refusal = match setting.is_relative() {
+        true => Some(&*top)
+            .filter(|top| !is_there(top))
+            .map(|_| format!("cannot chdir to '{}'", setting.display())),
+        false => top.parent().and_then(|above| {
+            let missing = above.ancestors().take_while(|path| !is_there(path)).last()?;
+            Some(format!("Invalid path '{}'", missing.display()))
+        }),
+    };
+    match refusal {
+        Some(words) => Err(Fatal::new(format!("{words}: No such file or directory"))),
+        None => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_store::refs::is_good_name;
-use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
+use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::call::discovery_limits::DiscoveryLimits;
@@ -273,6 +273,7 @@ impl Environment {
                 .or_else(|| self.shallow_file.clone()),
             index_file: self.index_file.clone(),
             index_version: self.index_version.clone(),
+            work_tree: WorkTreePlace::default(),
         })
     }
 

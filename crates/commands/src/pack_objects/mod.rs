@@ -19,6 +19,7 @@ use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, pla
 use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
 use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
+use packrace_server::traced_phases::PackStep;
 use packrace_server::upload::{self, BlobUri};
 use packrace_store::expiry;
 use packrace_store::publish::{WritePolicy, loose_compression};
@@ -33,7 +34,6 @@ use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
-use crate::trace2::phases::PackStep;
 
 /// Longest list of revisions that is read.
 const MAX_INPUT_BYTES: u64 = 1 << 30;

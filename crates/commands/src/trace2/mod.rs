@@ -9,7 +9,6 @@ mod normal;
 pub(crate) mod packets;
 mod params;
 mod perf;
-pub(crate) mod phases;
 mod recorder;
 mod target;
 

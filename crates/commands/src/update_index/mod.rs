@@ -166,8 +166,7 @@ impl<'a> Update<'a> {
     }
 
     fn work_tree(&self) -> Result<&WorkTree, Fatal> {
-        let work_tree = self.work_tree.as_ref();
-        work_tree.ok_or_else(|| Fatal::new("this operation must be run in a work tree"))
+        self.work_tree.as_ref().ok_or_else(|| WorkTree::missing(self.repository))
     }
 
     fn top(&self) -> Result<PathBuf, Fatal> {

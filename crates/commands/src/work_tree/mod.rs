@@ -26,27 +26,28 @@ impl WorkTree {
     /// The work tree of a repository; an error with git's message if there is none, or inside the git
     /// directory.
     pub fn of(repository: &Repository, call: &Call) -> Result<Self, Fatal> {
-        WorkTree::find(repository, call)?.ok_or_else(missing)
+        WorkTree::find(repository, call)?.ok_or_else(|| WorkTree::missing(repository))
+    }
+
+    /// That there is none, in git's words.
+    pub fn missing(repository: &Repository) -> Fatal {
+        match repository.own_work_tree().is_some() && repository.is_bare().unwrap_or(false) {
+            true => Fatal::new("unable to set up work tree using invalid config"),
+            false => Fatal::new("this operation must be run in a work tree"),
+        }
     }
 
     /// The same for a command that can run without a work tree.
     pub fn find(repository: &Repository, call: &Call) -> Result<Option<Self>, Fatal> {
         let current = packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
         let is_named = call.globals.git_dir.is_some() || call.environment.git_dir.is_some();
-        let named = call.environment.init.work_tree.as_ref();
-        let has_own = repository.config().string("core.worktree").is_some();
-        let top = match named {
-            Some(path) => current.join(path),
-            None if is_named && !has_own && !repository.is_bare()? => current.clone(),
-            None => match repository.work_tree()? {
-                Some(top) => top,
-                None => return Ok(None),
-            },
+        let is_chosen =
+            is_named || call.environment.init.work_tree.is_some() || repository.own_work_tree().is_some();
+        let Some(top) = repository.work_tree()?.and_then(|top| packrace_os::real_path(&top).ok()) else {
+            return Ok(None);
         };
-        let top = packrace_os::real_path(&top).map_err(|_| missing())?;
         let git_dir = packrace_os::real_path(repository.git_dir()).map_err(Fatal::new)?;
-        let is_in_own = has_own && current.starts_with(&top);
-        if current.starts_with(&git_dir) && named.is_none() && !is_named && !is_in_own {
+        if !is_chosen && current.starts_with(&git_dir) {
             return Ok(None);
         }
         let prefix = match current.strip_prefix(&top) {
@@ -101,8 +102,4 @@ impl WorkTree {
         }
         None
     }
-}
-
-fn missing() -> Fatal {
-    Fatal::new("this operation must be run in a work tree")
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::clock::Clock;
-use packrace_os::trace;
-use packrace_pack::Totals;
 use packrace_pack::generate::Segment;
-use packrace_pack::meter::{Meter, ProgressInterval, total_line};
+use packrace_pack::meter::{Meter, ProgressInterval, title, total_line};
+use packrace_pack::{Phase, Totals};
 
 use super::event::Event;
 use super::outbox::{ClientSink, Framing, Outbox};
@@ -18,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::path_names::PathNames;
+use crate::traced_phases::{PackStep, TracedPhases};
 use crate::transfers::Transfer;
 
 /// At most one progress line a second in each phase; phases that are usually short show none.
@@ -71,6 +71,7 @@ pub(crate) struct Sending<'a> {
     /// When the connection was last checked.
     looked_at: Duration,
     meter: Meter,
+    traced: Option<TracedPhases>,
     /// Whether any of the pack was sent.
     pub(crate) has_begun: bool,
     /// The files that segments are ranges of.
@@ -91,6 +92,7 @@ impl<'a> Sending<'a> {
             clock,
             looked_at,
             meter: Meter::new(PROGRESS_PACE),
+            traced: TracedPhases::begin(),
             has_begun: false,
             sources: Sources::default(),
             held: None,
@@ -160,6 +162,13 @@ impl<'a> Sending<'a> {
         Ok(self.outbox.tick(now)?)
     }
 
+    /// In a trace, the pack begins here.
+    pub(crate) fn begin_pack(&mut self) {
+        if let Some(traced) = &mut self.traced {
+            traced.enter(PackStep::Enumerate);
+        }
+    }
+
     /// Sends text to the user.
     pub(crate) fn say(&mut self, text: &[u8]) -> Result<(), SendStop> {
         Ok(self.outbox.progress(text, self.clock.now())?)
@@ -191,8 +200,8 @@ impl<'a> Sending<'a> {
                     self.send_segment(ready, now)?;
                 }
                 Some(Event::Progress { phase, done, total }) => {
-                    let text = self.meter.update(phase, done, total, now);
-                    if let Some(text) = text.filter(|_| self.delivery.progress) {
+                    let text = self.report(phase, done, total, now);
+                    if !text.is_empty() {
                         self.outbox.progress(text.as_bytes(), now)?;
                     }
                 }
@@ -215,6 +224,21 @@ impl<'a> Sending<'a> {
             }
             // Also after an event: the worker reports more often than anything is sent.
             self.look(now)?;
+        }
+    }
+
+    /// What the client is told of the progress. Of writing the pack it is told nothing: it counts itself what
+    /// arrives.
+    fn report(&mut self, phase: Phase, done: u64, total: u64, now: Duration) -> String {
+        let is_shown = self.delivery.progress && phase != Phase::Writing;
+        if let Some(traced) = &mut self.traced {
+            let title = is_shown.then(|| title(phase));
+            traced.report(phase, done, total, title.as_deref());
+        }
+        match (self.delivery.progress, is_shown) {
+            (true, true) => self.meter.update(phase, done, total, now).unwrap_or_default(),
+            (true, false) => self.meter.finish(now),
+            (false, _) => String::new(),
         }
     }
 
@@ -242,10 +266,9 @@ impl<'a> Sending<'a> {
         self.delivery.transfer.metrics().keepalives.inc_by(self.outbox.keepalives_sent());
         match result {
             Ok(totals) => {
-                if let Some(totals) = &totals {
-                    let numbers = totals.by_name(u32::from(totals.pack_reused > 0));
-                    let numbers = [("write_pack_file/wrote", totals.objects)].into_iter().chain(numbers);
-                    numbers.for_each(|(key, value)| trace::data("pack-objects", key, value));
+                if let (Some(traced), Some(totals)) = (&mut self.traced, &totals) {
+                    traced.packed(totals);
+                    traced.end();
                 }
                 if let Some(totals) = totals.filter(|_| self.delivery.progress) {
                     let text = format!("{}{}", self.meter.finish(now), total_line(&totals));

@@ -51,6 +51,7 @@ pub(super) fn send_pack(
         Err(stop) => return sending.end(Err(stop)),
     };
     delivery.transfer.is_at(Step::Planning);
+    sending.begin_pack();
     let launch = |producer: Producer, work: PackWork| {
         let (request_objects, host, transfer) =
             (request_objects.clone(), host.clone(), delivery.transfer.clone());

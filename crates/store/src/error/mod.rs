@@ -98,6 +98,11 @@ impl Error {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
+    /// Whether there is no repository where one was to be opened.
+    pub fn is_no_repository(&self) -> bool {
+        matches!(&self.0, Reason::NotARepository(_))
+    }
+
     /// Whether a file could not be read, or was changed in place, while in use.
     pub fn is_fault(&self) -> bool {
         matches!(&self.0, Reason::Faulted(_) | Reason::Refs(refs::RefError::Faulted(_)))

@@ -20,12 +20,12 @@ pub(crate) use self::extensions::RepositoryFormat;
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use crate::line_file::read_line;
 use crate::objects::objects_dir;
 use crate::objects::pack_dir::PackDirs;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
 use crate::refs::{Backend, RefStore};
+use work_trees::WorkTreePlace;
 
 /// Longest `shallow` file: one id per line.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
@@ -59,6 +59,8 @@ pub struct OpenOptions {
     pub index_file: Option<PathBuf>,
     /// `GIT_INDEX_VERSION`.
     pub index_version: Option<String>,
+    /// Where the caller says that the work tree is.
+    pub work_tree: WorkTreePlace,
 }
 
 /// Attribute files outside of work trees.
@@ -81,6 +83,7 @@ pub struct Repository {
     shallow_file: PathBuf,
     index_file: PathBuf,
     index_version: Option<String>,
+    work_tree: WorkTreePlace,
     config: Config,
     /// The sources of configuration outside the repository.
     outside: ConfigSources,
@@ -121,6 +124,10 @@ impl Repository {
             served::check(&found, &common_dir, served, path == served.root, seen)?;
         }
         let git_dir = found.git_dir;
+        let mut work_tree = options.work_tree.clone();
+        if work_tree.default.is_none() {
+            work_tree.default = found.gitfile.and_then(|path| path.parent().map(Path::to_owned));
+        }
         match &options.served {
             Some(served) => config.add_confined(served, &common_dir, &git_dir, seen)?,
             None => config.add_local(&common_dir, &git_dir)?,
@@ -135,6 +142,7 @@ impl Repository {
         let mut repository = Repository {
             index_file: git_dir.join("index"),
             index_version: options.index_version.clone(),
+            work_tree,
             git_dir,
             common_dir,
             object_dir,
@@ -163,32 +171,6 @@ impl Repository {
     /// The directory that all work trees share.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir
-    }
-
-    /// Whether it has no work tree: by `core.bare`, which does not apply to linked work trees, or else by its name.
-    pub fn is_bare(&self) -> Result<bool, Error> {
-        if self.git_dir != self.common_dir {
-            return Ok(false);
-        }
-        let by_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
-        Ok(self.config.boolean("core.bare")?.unwrap_or(by_name))
-    }
-
-    /// The top of the work tree; `None` for a bare repository, or if it cannot be determined.
-    pub fn work_tree(&self) -> Result<Option<PathBuf>, Error> {
-        if let Some(named) = self.config.string("core.worktree").filter(|_| self.git_dir == self.common_dir) {
-            return Ok(Some(discovery::join(&self.git_dir, &named)));
-        }
-        if self.git_dir != self.common_dir {
-            // A linked work tree has a gitfile at its top, named here (gitrepository-layout, "worktrees").
-            let gitfile = read_line(&self.git_dir.join("gitdir"))?;
-            let gitfile = gitfile.map(|line| discovery::join(&self.git_dir, &line));
-            return Ok(gitfile.and_then(|path| path.parent().map(Path::to_owned)));
-        }
-        if self.is_bare()? {
-            return Ok(None);
-        }
-        Ok(self.git_dir.parent().map(Path::to_owned))
     }
 
     /// The index of the work tree.
@@ -223,6 +205,7 @@ impl Repository {
             shallow_file: self.shallow_file.clone(),
             index_file: self.index_file.clone(),
             index_version: self.index_version.clone(),
+            work_tree: self.work_tree.clone(),
             config: self.config.clone(),
             outside: self.outside.clone(),
             hash: self.hash,

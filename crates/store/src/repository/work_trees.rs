@@ -6,8 +6,60 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::line_file::read_line;
 use crate::refs::{RefStore, is_per_worktree};
-use crate::repository::Repository;
+use crate::repository::{Repository, discovery};
+
+/// Where a caller says that the work tree is.
+#[derive(Debug, Clone, Default)]
+pub struct WorkTreePlace {
+    /// Its top, whatever the repository says (`GIT_WORK_TREE`).
+    pub named: Option<PathBuf>,
+    /// Its top unless the repository says otherwise. Without it, this is where the gitfile is that led to the repository.
+    pub default: Option<PathBuf>,
+}
+
+impl Repository {
+    /// Whether it has no work tree: by `core.bare`, which does not apply to linked work trees, or else by its name.
+    pub fn is_bare(&self) -> Result<bool, Error> {
+        if self.is_linked() || self.work_tree.named.is_some() {
+            return Ok(false);
+        }
+        let by_name = || {
+            let has_other_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
+            has_other_name && self.work_tree.default.is_none() && self.own_work_tree().is_none()
+        };
+        Ok(self.config.boolean("core.bare")?.unwrap_or_else(by_name))
+    }
+
+    /// The top of the work tree; `None` for a bare repository, or if it cannot be determined.
+    pub fn work_tree(&self) -> Result<Option<PathBuf>, Error> {
+        if self.is_bare()? {
+            return Ok(None);
+        }
+        let chosen = self.work_tree.named.clone().or_else(|| self.own_work_tree());
+        if let Some(top) = chosen.or_else(|| self.work_tree.default.clone()) {
+            return Ok(Some(top));
+        }
+        if self.is_linked() {
+            // A linked work tree has a gitfile at its top, named here (gitrepository-layout, "worktrees").
+            let gitfile = read_line(&self.git_dir.join("gitdir"))?;
+            let gitfile = gitfile.map(|line| discovery::join(&self.git_dir, &line));
+            return Ok(gitfile.and_then(|path| path.parent().map(Path::to_owned)));
+        }
+        Ok(self.git_dir.parent().map(Path::to_owned))
+    }
+
+    /// The top that `core.worktree` names, which does not apply to linked work trees.
+    pub fn own_work_tree(&self) -> Option<PathBuf> {
+        let named = self.config.string("core.worktree").filter(|_| !self.is_linked())?;
+        Some(discovery::join(&self.git_dir, &named))
+    }
+
+    fn is_linked(&self) -> bool {
+        self.git_dir != self.common_dir
+    }
+}
 
 /// The git directories of all work trees: the main one, then the linked ones by name.
 pub(super) fn git_dirs(repository: &Repository) -> Result<Vec<PathBuf>, Error> {

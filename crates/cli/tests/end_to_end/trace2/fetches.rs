@@ -84,5 +84,11 @@ fn requests_and_packs_are_told_as_by_git() {
             values(events, "pack-objects").into_iter().map(|(key, _)| key).collect::<Vec<_>>()
         };
         assert_eq!(keys(&ours), keys(&theirs), "{case:?}");
+        let regions = |events: &[Value]| {
+            let of_regions = events.iter().filter(|event| event.get("label").is_some());
+            let names = ["event", "nesting", "category", "label"];
+            of_regions.map(|event| names.map(|name| event[name].clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(regions(&ours), regions(&theirs), "{case:?}");
     }
 }

@@ -1,13 +1,16 @@
-//! Regions of the phases of a command's work on packs: git's `pack-objects`, and one for each progress that is shown.
+//! Regions of a trace for the phases of work on packs: git's `pack-objects`, and one for each progress that is shown.
 
 use packrace_os::trace::{self, TraceRegion};
 use packrace_pack::{Phase, Totals};
 
 /// The parts of git's pack-objects, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PackStep {
+pub enum PackStep {
+    /// Which objects the pack has.
     Enumerate,
+    /// How they are stored.
     Prepare,
+    /// Writing the pack.
     Write,
 }
 
@@ -30,9 +33,9 @@ impl PackStep {
     }
 }
 
-/// The open regions of one progress.
+/// The open regions of one command, in the trace of this process ([`packrace_os::trace`]).
 #[derive(Debug, Default)]
-pub(crate) struct TracedPhases {
+pub struct TracedPhases {
     shown: Option<(Phase, u64, TraceRegion)>,
     step: Option<(PackStep, TraceRegion)>,
     /// Of the packs since the last [`TracedPhases::end`].
@@ -42,12 +45,12 @@ pub(crate) struct TracedPhases {
 
 impl TracedPhases {
     /// For a process that is traced.
-    pub(crate) fn begin() -> Option<Self> {
+    pub fn begin() -> Option<Self> {
         trace::is_on().then(TracedPhases::default)
     }
 
     /// A report to a [`packrace_pack::ProgressSink`]; with a title if it is shown.
-    pub(crate) fn report(&mut self, phase: Phase, done: u64, total: u64, title: Option<&str>) {
+    pub fn report(&mut self, phase: Phase, done: u64, total: u64, title: Option<&str>) {
         if done == 0 && total == 0 {
             return;
         }
@@ -67,7 +70,7 @@ impl TracedPhases {
     }
 
     /// Enters a part of git's pack-objects, unless it or a later one is open.
-    pub(crate) fn enter(&mut self, step: PackStep) {
+    pub fn enter(&mut self, step: PackStep) {
         if self.totals.is_some() && step < PackStep::Write {
             // The next pack.
             self.end();
@@ -81,7 +84,7 @@ impl TracedPhases {
     }
 
     /// A pack is written.
-    pub(crate) fn packed(&mut self, pack: &Totals) {
+    pub fn packed(&mut self, pack: &Totals) {
         self.enter(PackStep::Write);
         self.hide();
         trace::data("pack-objects", "write_pack_file/wrote", pack.objects);
@@ -98,7 +101,7 @@ impl TracedPhases {
     }
 
     /// The work is done, or is interrupted by a message.
-    pub(crate) fn hide(&mut self) {
+    pub fn hide(&mut self) {
         if let Some((_, total, region)) = self.shown.take() {
             trace::data("progress", "total_objects", total);
             drop(region);
@@ -106,7 +109,7 @@ impl TracedPhases {
     }
 
     /// No more packs.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.hide();
         self.step = None;
         let packs_reused = std::mem::take(&mut self.packs_reused);

@@ -1,0 +1,116 @@
+# Which repository and which work tree a command uses, by directories, variables and settings.
+
+## the git directory is elsewhere
+mkdir -p top/sub
+echo 1 >top/f
+echo 2 >top/sub/f
+stock init -q --separate-git-dir=real.git top
+cd top
+git add -n -v .
+git -C sub add -v f
+git -C sub update-index --add ../f
+git -C sub stash list
+stock --git-dir=../real.git config --unset core.bare
+git add -n -v --all
+git update-index --refresh
+git --git-dir=../real.git write-tree
+rm -r ../real.git/objects/?? ../top
+
+## in the git directory
+# exits: 128 128
+mkdir top
+echo 1 >top/f
+stock init -q --separate-git-dir=real.git top
+cd real.git
+git add .
+stock config core.worktree ../top
+git add -v .
+git -C objects add -n -v -A
+stock config core.worktree "$PWD/objects/info/x"
+git add .
+rm -r objects/?? ../top
+
+## a variable names no repository
+# exits: 128 128 128 128
+repository
+echo text >f
+GIT_DIR=nothing git for-each-ref
+git --git-dir="$PWD/none" add .
+GIT_DIR=nothing git hash-object f
+GIT_DIR=nothing git hash-object -w f
+GIT_DIR=f git symbolic-ref HEAD
+
+## a variable names no work tree
+# exits: 128 128
+repository
+echo text >f
+export GIT_WORK_TREE=nothing
+git symbolic-ref HEAD
+git hash-object f
+git add f
+git stash
+
+## a variable names another work tree
+history 2
+mkdir -p ../elsewhere/in .git/hooks
+echo text >../elsewhere/in/f
+echo '*.c text' >../elsewhere/.gitattributes
+printf '#!/bin/sh\npwd | sed "s,.*/,,"\n' >.git/hooks/post-index-change
+chmod +x .git/hooks/post-index-change
+GIT_WORK_TREE=../elsewhere git add -v -A
+cd ../elsewhere/in
+printf 'a\r\n' >x.c
+git --git-dir="$OLDPWD/.git" --work-tree=.. add -v x.c
+GIT_DIR="$OLDPWD/.git" git add -v -n .
+cd "$OLDPWD"
+stock ls-files -s
+rm -r ../elsewhere .git/hooks/post-index-change
+
+## a bare repository with a work tree
+stock init -q --bare bare.git
+echo text >f
+git --git-dir=bare.git --work-tree=. add -v f
+GIT_DIR=bare.git GIT_WORK_TREE=. git update-index --refresh
+git --git-dir=bare.git --work-tree=. update-ref HEAD "$(stock --git-dir=bare.git commit-tree -m one "$(stock --git-dir=bare.git write-tree)")"
+find bare.git/logs -type f
+rm -r bare.git/objects/??
+
+## the index is elsewhere
+history 2
+echo new >new
+mkdir -p sub
+GIT_INDEX_FILE=other git -C sub add -v ../new
+GIT_DIR=$PWD/.git GIT_INDEX_FILE=third git -C sub update-index --add --cacheinfo "100644,$(stock hash-object -w new),x"
+find . -name other -o -name third
+rm other sub/third
+
+## settings contradict each other
+# exits: 128 128
+repository
+echo text >f
+stock config core.bare true
+stock config core.worktree ..
+git add f
+git update-index --add f
+git update-index --index-version 4
+GIT_WORK_TREE=. git add -v f
+git hash-object f
+
+## a work tree that is not there
+# exits: 128 128 128
+repository
+stock config core.worktree nothing
+git symbolic-ref HEAD
+git add .
+stock config -f .git/config core.worktree /nothing/at/all
+git for-each-ref
+GIT_WORK_TREE=. git add .
+
+## core.bare is no boolean
+# exits: 128 128 128
+repository
+echo text >f
+stock config core.bare many
+git add f
+git symbolic-ref HEAD
+GIT_WORK_TREE=. git add f
