@@ -208,3 +208,40 @@ history 1
 git commit-tree
 git commit-tree HEAD^{tree} HEAD^{tree}
 git commit-tree --bogus HEAD^{tree}
+
+## hash-object and commit-tree below the top
+# exits: 128 128 128
+history 3
+echo top >same
+mkdir -p sub
+echo below >sub/same
+printf 'x\r\n' >sub/x.c
+echo '*.c text' >sub/.gitattributes
+cd sub
+git hash-object same
+git hash-object ../same "$PWD/x.c" x.c
+printf 'same\nsub/same\nsub/x.c\n' | git hash-object --stdin-paths
+printf 'x.c\n' | git hash-object --stdin-paths
+git hash-object nothing
+git hash-object --path=x.c same
+git commit-tree -F same HEAD^{tree}
+git commit-tree -F x.c HEAD^{tree}
+git commit-tree -m '-m' HEAD^{tree}
+
+## commit-tree of nothing
+# needs git: 2.55
+# exits: 128
+history 1
+git commit-tree
+
+## a value may begin with a dash
+# state: no-logs
+# exits: 128
+history 2
+echo new >new
+git stash push -u -m -q
+git stash list
+git update-ref -m --no-deref refs/heads/x HEAD
+git symbolic-ref -m -d refs/heads/s refs/heads/x
+git commit-tree -m -p HEAD^{tree}
+git hash-object -t -w dir1/file1

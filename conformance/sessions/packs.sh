@@ -276,3 +276,29 @@ check f blob packed 0 '\360'
 check g tree packed 0 '\360'
 check h blob none 9 '\377\377'
 check i tree none 9 '\377\377'
+
+## paths below the top
+history 8
+stock repack -adq
+mkdir -p sub ../alt
+cp .git/objects/pack/*.pack sub/p.pack
+cd sub
+stock rev-list HEAD | git pack-objects -q here >/dev/null
+ls .. . | sed 's/-[0-9a-f]*[.]/-HASH./'
+rm ../here-*
+git index-pack p.pack >/dev/null
+git index-pack -o x.idx p.pack >/dev/null
+git verify-pack p.idx
+git multi-pack-index --object-dir=.git/objects write
+git multi-pack-index --object-dir=.git/objects verify --no-progress
+git commit-graph write --object-dir=.git/objects --reachable --no-progress
+git commit-graph verify --object-dir=.git/objects --no-progress
+rm ../.git/index
+git repack -adq --filter=blob:none --filter-to=left
+ls .. . | sed 's/-[0-9a-f]*[.]/-HASH./'
+mv ../left-* ../.git/objects/pack/
+cd ..
+for pack in .git/objects/pack/left-*; do
+    mv "$pack" "$(echo "$pack" | sed 's/left/pack/')"
+done
+rm -f sub/x.rev sub/p.rev

@@ -96,3 +96,8 @@ git show-ref broken
 history 1
 git show-ref --bogus
 git show-ref -x
+
+## the length behind the letter
+history 2
+git show-ref -s7
+git show-ref -s40 main

@@ -85,3 +85,12 @@ git symbolic-ref HEAD
 git -C ../work symbolic-ref HEAD
 cd ../work
 stock worktree remove --force ../other
+
+## names that no ref can have
+# exits: 128 128 128 128 128
+history 2
+git symbolic-ref refs/heads/s @
+git symbolic-ref @
+git symbolic-ref -q refs/heads/a..b
+git symbolic-ref -d refs/heads/a..b
+git symbolic-ref refs/heads/s refs/heads/a..b

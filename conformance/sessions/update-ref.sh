@@ -184,3 +184,9 @@ git update-ref --end-of-options refs/heads/a HEAD
 git for-each-ref --end-of-options refs/heads
 git show-ref --end-of-options refs/heads/a
 git reflog exists --end-of-options refs/heads/main
+
+## updates in batches without a list
+# needs git: 2.50
+# exits: 128
+history 2
+git update-ref --batch-updates refs/heads/x HEAD

@@ -6,15 +6,16 @@ use std::path::Path;
 
 use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
-use packrace_store::{Config, ObjectReader, cache_bytes};
+use packrace_store::{Config, ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository};
+use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
 use crate::options::{CommitTreeOptions, MessagePart};
 use crate::revisions::Revisions;
 use crate::text::utf8;
+use crate::work_tree::path_from_top;
 
 /// Warning about a message that should be UTF-8 and is not.
 const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
@@ -23,9 +24,6 @@ const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
 
 /// Implements `git commit-tree`.
 pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
-    if args.trees.is_empty() && args.parents.is_empty() && args.message.is_empty() {
-        return Err(Fatal::usage_of("commit-tree"));
-    }
     let repository = repository(call)?;
     let config = repository.config();
     let snapshot = repository.snapshot()?;
@@ -44,7 +42,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
             false => parents.push(id),
         }
     }
-    let mut message = message(call, &args.message)?;
+    let mut message = message(call, &repository, &args.message)?;
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
     let tree = named(tree)?;
     if message.is_empty() {
@@ -86,8 +84,9 @@ fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fa
     }
 }
 
-/// Paragraphs get a final newline, files stay unchanged; an empty line separates the parts.
-fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
+/// Paragraphs get a final newline, files stay unchanged; an empty line separates the parts. As in git, files are named from
+/// the top of the work tree.
+fn message(call: &Call, repository: &Repository, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
     let mut message = Vec::new();
     for part in parts {
         if !message.is_empty() {
@@ -112,7 +111,7 @@ fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
                         packrace_os::reason(error)
                     ))
                 };
-                let mut file = std::fs::File::open(in_directory(call, path)?)
+                let mut file = std::fs::File::open(path_from_top(repository, call, path)?)
                     .map_err(|error| failed("could not open", &error))?;
                 file.read_to_end(&mut message).map_err(|error| failed("failed to read", &error))?;
             }

@@ -51,7 +51,10 @@ struct Hashing<'a> {
     call: &'a Call,
     args: &'a HashObjectOptions,
     repository: Option<&'a Repository>,
+    /// As if the current directory were its top.
     work_tree: Option<WorkTree>,
+    /// The current directory in it.
+    prefix: Vec<u8>,
     hash: HashKind,
     kind: Kind,
     snapshot: Option<Arc<Snapshot>>,
@@ -70,10 +73,11 @@ impl<'a> Hashing<'a> {
     ) -> Result<Self, Fatal> {
         let kind = Kind::from_name(args.kind.as_bytes())
             .ok_or_else(|| Fatal::new(format!("invalid object type \"{}\"", args.kind)))?;
-        let work_tree = match repository {
+        let mut work_tree = match repository {
             Some(repository) => WorkTree::find(repository, call)?,
             None => None,
         };
+        let prefix = work_tree.as_mut().map(|tree| std::mem::take(&mut tree.prefix)).unwrap_or_default();
         let big_file_bytes = match repository {
             Some(repository) => repository.config().big_file_bytes()?,
             None => BIG_FILE_BYTES,
@@ -84,6 +88,7 @@ impl<'a> Hashing<'a> {
             args,
             repository,
             work_tree,
+            prefix,
             hash: repository.map_or(HashKind::Sha1, Repository::hash_kind),
             kind,
             snapshot,
@@ -101,14 +106,26 @@ impl<'a> Hashing<'a> {
         if reads_stdin {
             let mut content = Vec::new();
             self.call.streams.input().read_to_end(&mut content).map_err(Fatal::new)?;
-            let name = self.args.path.as_ref().map(|path| path.as_encoded_bytes().to_vec());
-            let content = self.converted(name.as_deref(), content)?;
+            let content = self.converted(self.typed_path().as_deref(), content)?;
             self.content(&content, None)?;
         }
         for file in &self.args.files {
-            self.file(file.as_encoded_bytes())?;
+            self.file(&self.prefixed(file.as_encoded_bytes()))?;
         }
         Ok(())
+    }
+
+    /// A path of the command line, named from where git goes.
+    fn prefixed(&self, typed: &[u8]) -> Vec<u8> {
+        match typed.first() {
+            None | Some(b'/') => typed.to_vec(),
+            Some(_) => [&self.prefix, typed].concat(),
+        }
+    }
+
+    /// `--path`.
+    fn typed_path(&self) -> Option<Vec<u8>> {
+        self.args.path.as_ref().map(|path| self.prefixed(path.as_encoded_bytes()))
     }
 
     /// Publishes before it blocks: the caller may wait for one name before it sends the next path.
@@ -129,23 +146,23 @@ impl<'a> Hashing<'a> {
         }
     }
 
-    fn file(&mut self, typed: &[u8]) -> Result<(), Fatal> {
+    /// A file that is named from where git goes.
+    fn file(&mut self, name: &[u8]) -> Result<(), Fatal> {
         use std::os::unix::ffi::OsStrExt as _;
-        let shown = String::from_utf8_lossy(typed).into_owned();
+        let shown = String::from_utf8_lossy(name).into_owned();
         let cannot_open = |error: std::io::Error| {
             Fatal::new(format!("could not open '{shown}' for reading: {}", packrace_os::reason(&error)))
         };
-        let path: PathBuf = match typed.is_empty() {
-            true => PathBuf::new(),
-            false => in_directory(self.call, Path::new(std::ffi::OsStr::from_bytes(typed)))?,
+        let path = Path::new(std::ffi::OsStr::from_bytes(name));
+        let path: PathBuf = match &self.work_tree {
+            _ if name.is_empty() => PathBuf::new(),
+            Some(work_tree) => work_tree.base.join(path),
+            None => in_directory(self.call, path)?,
         };
         let mut file = File::open(&path).map_err(cannot_open)?;
         let unable = |_: std::io::Error| Fatal::new(format!("Unable to hash {shown}"));
         let size = file.metadata().map_err(unable)?;
-        let name = (!self.args.no_filters).then(|| {
-            let name = self.args.path.as_ref().map_or(typed, |path| path.as_encoded_bytes());
-            name.to_vec()
-        });
+        let name = (!self.args.no_filters).then(|| self.typed_path().unwrap_or_else(|| name.to_vec()));
         let is_big = size.is_file() && size.len() > self.big_file_bytes;
         if is_big && self.kind == Kind::Blob && self.is_plain(name.as_deref())? {
             return self.large(&mut file, size.len(), &shown);

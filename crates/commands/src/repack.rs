@@ -15,12 +15,13 @@ use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, roots};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository};
+use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
 use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_objects, settings};
 use crate::progress::{self, Progress};
 use crate::revisions::Revisions;
+use crate::work_tree::path_from_top;
 
 const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects are not being packed";
 
@@ -29,12 +30,12 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(call, args, &repository)?;
-    let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let midx = midx_mode(args, config)?;
     let writes_midx = midx != MultiPackIndexMode::No;
     let threads = available_threads();
-    let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(&repository, request_objects.snapshot());
@@ -57,7 +58,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
             false => None,
         },
         recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
-        max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size),
+        max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size.filter(|_| args.cruft)),
         // If objects expire, no pack is spared.
         long_cruft_bytes: args.combine_cruft_below_size.filter(|_| args.cruft_expiration.is_none()),
         ..base_request(call, args, config, threads)?
@@ -238,7 +239,7 @@ impl Plan {
         if args.keep_unreachable && args.unpack_unreachable.is_some() {
             return conflict("-A", "-k/--keep-unreachable");
         }
-        if args.cruft && args.all_and_loosen {
+        if args.cruft && (args.all_and_loosen || args.unpack_unreachable.is_some()) {
             return conflict("-A", "--cruft");
         }
         if args.cruft && args.keep_unreachable {

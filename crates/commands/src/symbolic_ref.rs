@@ -68,6 +68,9 @@ fn show(call: &Call, repository: &Repository, args: &SymbolicRefOptions, name: &
 }
 
 fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    if !is_well_formed(name) {
+        return Err(Fatal::new(format!("No such ref: {}", String::from_utf8_lossy(name))));
+    }
     if !is_ref_name(name) {
         return Ok(None);
     }
@@ -75,6 +78,11 @@ fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
         Some(Value::Symbolic(target)) => Some(target),
         _ => None,
     })
+}
+
+/// Whether the name follows git-check-ref-format, which need not have two levels here.
+fn is_well_formed(name: &[u8]) -> bool {
+    name != b"@" && (is_good_name(name) || is_good_name(&[b"refs/", name].concat()))
 }
 
 fn delete(repository: &Repository, call: &Call, name: &[u8]) -> Result<(), Fatal> {
@@ -103,7 +111,7 @@ fn check_target(name: &[u8], target: &[u8]) -> Result<(), Fatal> {
     if name == b"HEAD" && !target.starts_with(b"refs/") {
         return Err(Fatal::new("Refusing to point HEAD outside of refs/"));
     }
-    if !is_good_name(target) && !is_good_name(&[b"refs/", target].concat()) {
+    if !is_well_formed(target) {
         let [name, target] = [name, target].map(String::from_utf8_lossy);
         return Err(Fatal::new(format!("Refusing to set '{name}' to invalid ref '{target}'")));
     }

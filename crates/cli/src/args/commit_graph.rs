@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct CommitGraphArgs {
     /// Object directory of the commit-graph: the repository's own or an alternate.
-    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
@@ -32,7 +32,7 @@ pub enum CommitGraphCommand {
 ]))]
 pub struct CommitGraphWrite {
     /// Object directory, as before `write`.
-    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
@@ -77,7 +77,7 @@ pub struct CommitGraphWrite {
     #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
     pub max_commits: i64,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub expire_time: Option<String>,
     /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
@@ -90,7 +90,7 @@ pub struct CommitGraphWrite {
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphVerify {
     /// Object directory, as before `verify`.
-    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,

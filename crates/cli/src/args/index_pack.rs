@@ -11,7 +11,7 @@ pub struct IndexPack {
     #[arg(short)]
     pub verbose: bool,
     /// With -v, the progress title for received objects.
-    #[arg(long, value_name = "TITLE", hide = true)]
+    #[arg(long, value_name = "TITLE", allow_hyphen_values = true, hide = true)]
     pub progress_title: Vec<String>,
     /// Show progress while deltas are resolved.
     #[arg(long)]
@@ -23,7 +23,7 @@ pub struct IndexPack {
     #[arg(long)]
     pub fix_thin: bool,
     /// Write the index to FILE.
-    #[arg(short, value_name = "FILE")]
+    #[arg(short, value_name = "FILE", allow_hyphen_values = true)]
     pub output: Vec<PathBuf>,
     /// Write a .keep file with this text, so that repack keeps the pack.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -52,19 +52,19 @@ pub struct IndexPack {
     #[arg(long)]
     pub verify_stat_only: bool,
     /// Number of threads that resolve deltas; 0: one per processor.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub threads: Option<u32>,
     /// Fail if the pack has more than N bytes; 0: no limit.
-    #[arg(long, value_name = "N", value_parser = parse_leading_digits)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
     /// Version of the index, and the offset from which it uses 64-bit offsets.
-    #[arg(long, value_name = "VERSION[,OFFSET]")]
+    #[arg(long, value_name = "VERSION[,OFFSET]", allow_hyphen_values = true)]
     pub index_version: Option<String>,
     /// Hash of object IDs: sha1 or sha256.
-    #[arg(long, value_name = "HASH")]
+    #[arg(long, value_name = "HASH", allow_hyphen_values = true)]
     pub object_format: Option<String>,
     /// The header of the pack, which was already read from standard input.
-    #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", hide = true)]
+    #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", allow_hyphen_values = true, hide = true)]
     pub pack_header: Option<String>,
     /// Write a NUL to standard error after the pack was read.
     #[arg(long, hide = true)]
@@ -84,7 +84,7 @@ pub struct VerifyPack {
     #[arg(short, long)]
     pub stat_only: bool,
     /// Hash of object IDs: sha1 or sha256.
-    #[arg(long, value_name = "HASH")]
+    #[arg(long, value_name = "HASH", allow_hyphen_values = true)]
     pub object_format: Option<String>,
     /// The index files of packs.
     #[arg(value_name = "PACK", required = true)]

@@ -14,16 +14,16 @@ pub struct Init {
     #[arg(long)]
     pub bare: bool,
     /// Copy files from this directory; an empty name: no template.
-    #[arg(long, value_name = "TEMPLATE-DIRECTORY")]
+    #[arg(long, value_name = "TEMPLATE-DIRECTORY", allow_hyphen_values = true)]
     pub template: Option<OsString>,
     /// Create the repository there, and in the work tree only a .git file that points to it.
-    #[arg(long, value_name = "GIT-DIR")]
+    #[arg(long, value_name = "GIT-DIR", allow_hyphen_values = true)]
     pub separate_git_dir: Option<OsString>,
     /// Hash of object IDs: sha1 (the default) or sha256.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub object_format: Option<String>,
     /// Ref format: files (the default) or reftable.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub ref_format: Option<String>,
     /// Name of the initial branch.
     #[arg(long, short = 'b', value_name = "BRANCH-NAME", allow_hyphen_values = true)]

@@ -449,16 +449,18 @@ fn add_default_addresses(argv: &mut [OsString]) {
     }
 }
 
-/// `reflog -3` and `stash list -3` are `-n3`, as in git-log.
+/// `reflog -3` and `stash list -3` are `-n3`, as in git-log, and `show-ref -s4` is `--hash=4`.
 fn expand_counts(argv: &mut [OsString]) {
-    let is_stash_list = argv.windows(2).any(|pair| pair[0] == "stash" && pair[1] == "list");
-    if !is_stash_list && !argv.iter().any(|arg| arg == "reflog") {
-        return;
-    }
+    let has = |name: &str| argv.iter().any(|arg| arg == name);
+    let (short, long) = match has("show-ref") {
+        true => ("-s", "--hash="),
+        false if has("reflog") || (has("stash") && has("list")) => ("-", "-n"),
+        false => return,
+    };
     for arg in argv.iter_mut().skip(1) {
-        let count = arg.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| !text.is_empty());
+        let count = arg.to_str().and_then(|text| text.strip_prefix(short)).filter(|text| !text.is_empty());
         if let Some(count) = count.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
-            *arg = format!("-n{count}").into();
+            *arg = format!("{long}{count}").into();
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct MultiPackIndex {
     /// Object directory of the multi-pack-index: the repository's own or an alternate.
-    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
@@ -47,7 +47,7 @@ pub struct MultiPackIndexLayer {
     #[arg(long, hide = true)]
     pub write_chain_file: bool,
     /// Put the file on top of that with this checksum, or of none.
-    #[arg(long, value_name = "CHECKSUM", overrides_with = "no_base")]
+    #[arg(long, value_name = "CHECKSUM", allow_hyphen_values = true, overrides_with = "no_base")]
     pub base: Option<String>,
     #[arg(long, hide = true)]
     pub no_base: bool,
@@ -96,7 +96,7 @@ pub struct MultiPackIndexRepack {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     /// Select packs with less than SIZE of used objects each, oldest first, up to a total of SIZE; 0: all packs.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = numbers::bytes)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "0", value_parser = numbers::bytes)]
     pub batch_size: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct MultiPackIndexRepack {
 #[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
     /// Object directory, as before the subcommand.
-    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
@@ -123,7 +123,7 @@ pub struct MultiPackIndexWrite {
     #[command(flatten)]
     pub layer: MultiPackIndexLayer,
     /// Prefer copies of objects in this pack.
-    #[arg(long, value_name = "PACK", overrides_with = "no_preferred_pack")]
+    #[arg(long, value_name = "PACK", allow_hyphen_values = true, overrides_with = "no_preferred_pack")]
     pub preferred_pack: Option<String>,
     #[arg(long, hide = true)]
     pub no_preferred_pack: bool,
@@ -139,7 +139,7 @@ pub struct MultiPackIndexWrite {
     #[arg(long)]
     pub no_bitmap: bool,
     /// With --bitmap, read the tips from this file, one per line; those that begin with + are preferred.
-    #[arg(long, value_name = "PATH", overrides_with = "no_refs_snapshot")]
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true, overrides_with = "no_refs_snapshot")]
     pub refs_snapshot: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_refs_snapshot: bool,

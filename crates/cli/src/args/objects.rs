@@ -11,7 +11,7 @@ use packrace_commands::options::{CommitTreeOptions, HashObjectOptions, MessagePa
 )]
 pub struct HashObject {
     /// Type of the object.
-    #[arg(short = 't', value_name = "TYPE", default_value = "blob")]
+    #[arg(short = 't', value_name = "TYPE", allow_hyphen_values = true, default_value = "blob")]
     pub kind: String,
     /// Store the object.
     #[arg(short = 'w')]
@@ -38,7 +38,7 @@ pub struct HashObject {
     #[arg(long, hide = true)]
     pub no_literally: bool,
     /// Convert as if the content were in this file.
-    #[arg(long, value_name = "FILE", overrides_with = "no_path")]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true, overrides_with = "no_path")]
     pub path: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_path: bool,
@@ -54,7 +54,7 @@ pub struct WriteTree {
     #[arg(long)]
     pub missing_ok: bool,
     /// Write the tree of this directory.
-    #[arg(long, value_name = "PREFIX/")]
+    #[arg(long, value_name = "PREFIX/", allow_hyphen_values = true)]
     pub prefix: Option<OsString>,
     /// Ignored, as in git.
     #[arg(hide = true)]

@@ -33,7 +33,7 @@ pub struct RefsDelete {
 #[derive(Debug, clap::Args)]
 pub struct RefsRename {
     /// Reason, for the reflog.
-    #[arg(long, value_name = "REASON", overrides_with = "no_message")]
+    #[arg(long, value_name = "REASON", allow_hyphen_values = true, overrides_with = "no_message")]
     pub message: Option<String>,
     #[arg(long, hide = true, overrides_with = "message")]
     pub no_message: bool,

@@ -43,7 +43,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub honor_pack_keep: bool,
     /// Omit objects of this pack, as if it had a .keep file.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub keep_pack: Vec<String>,
     /// Create a thin pack: omit delta bases that the receiver has; needs --stdout, implies --revs.
     #[arg(long)]
@@ -55,16 +55,16 @@ pub struct PackObjects {
     #[arg(long)]
     pub include_tag: bool,
     /// Omit objects that this filter omits; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub filter: Vec<String>,
     /// How to handle missing objects: error (the default), allow-any or allow-promisor.
-    #[arg(long, value_name = "ACTION")]
+    #[arg(long, value_name = "ACTION", allow_hyphen_values = true)]
     pub missing: Option<String>,
     /// Omit objects of promisor packs, and objects that only they reach.
     #[arg(long)]
     pub exclude_promisor_objects: bool,
     /// Omit objects that uploadpack.blobPackfileUri offers over this protocol, and print the URIs of their packs.
-    #[arg(long, value_name = "PROTOCOL")]
+    #[arg(long, value_name = "PROTOCOL", allow_hyphen_values = true)]
     pub uri_protocol: Vec<String>,
     /// Add unreachable objects that are in packs; implies --revs.
     #[arg(long)]
@@ -85,7 +85,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub cruft: bool,
     /// Like --cruft, without objects older than WHEN.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub cruft_expiration: Option<String>,
     /// Create no empty pack.
     #[arg(long)]
@@ -117,7 +117,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub delta_islands: bool,
     /// Version of the index, and the offset from which it uses 64-bit offsets.
-    #[arg(long, value_name = "VERSION[,OFFSET]")]
+    #[arg(long, value_name = "VERSION[,OFFSET]", allow_hyphen_values = true)]
     pub index_version: Option<String>,
     /// With --all, write a reachability bitmap.
     #[arg(long, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index_quiet"])]

@@ -10,7 +10,7 @@ pub struct Packing {
     #[arg(long, hide = true)]
     no_window: bool,
     /// Limit the objects in each thread's window to N bytes, with k, m or g as units; 0: no limit.
-    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::bytes)]
     pub window_memory: Option<u64>,
     /// Maximum length of delta chains, at most 4095 (default: pack.depth, else 50).
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_depth")]
@@ -33,7 +33,7 @@ pub struct Packing {
     #[arg(long, hide = true)]
     no_path_walk: bool,
     /// Split output into packs of at most N bytes (minimum: 1m), with k, m or g as units.
-    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::bytes)]
     pub max_pack_size: Option<u64>,
 }
 

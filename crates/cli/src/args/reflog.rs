@@ -49,19 +49,19 @@ pub enum ReflogCommand {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct LogArgs {
     /// Show at most N entries.
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", allow_hyphen_values = true)]
     pub max_count: Option<usize>,
     /// Leave out the newest N entries.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 0)]
     pub skip: usize,
     /// Show only entries that are not older than TIME.
-    #[arg(long, visible_alias = "after", value_name = "TIME")]
+    #[arg(long, visible_alias = "after", value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<String>,
     /// Show only entries that are not newer than TIME.
-    #[arg(long, visible_alias = "before", value_name = "TIME")]
+    #[arg(long, visible_alias = "before", value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<String>,
     /// Name entries by date, and show dates in this format.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub date: Option<String>,
     /// Show entries in this format: oneline, or text with placeholders of git log.
     #[arg(
@@ -150,10 +150,10 @@ pub struct ReflogExpire {
     #[command(flatten)]
     pub change: ReflogChange,
     /// Delete entries older than TIME (default: gc.reflogExpire, else 90 days).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub expire: Option<String>,
     /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub expire_unreachable: Option<String>,
     /// Also delete entries that name anything but a commit, or a commit that no ref reaches and that lacks objects.
     #[arg(long)]

@@ -14,7 +14,7 @@ use super::one_ref::{RefsDelete, RefsRename, RefsSet};
 )]
 pub struct UpdateRef {
     /// Reason for the change, for the reflog.
-    #[arg(short = 'm', value_name = "REASON")]
+    #[arg(short = 'm', value_name = "REASON", allow_hyphen_values = true)]
     pub message: Option<String>,
     /// Delete the ref.
     #[arg(short = 'd')]
@@ -75,7 +75,7 @@ pub struct SymbolicRef {
     #[arg(long, overrides_with = "recurse")]
     pub no_recurse: bool,
     /// Reason for the change, for the reflog.
-    #[arg(short = 'm', value_name = "REASON")]
+    #[arg(short = 'm', value_name = "REASON", allow_hyphen_values = true)]
     pub message: Option<String>,
     /// The symbolic ref, and its new target.
     #[arg(value_name = "NAME")]
@@ -144,10 +144,10 @@ pub struct PackRefs {
     #[arg(long)]
     pub auto: bool,
     /// Pack refs that match PATTERN, instead of tags; may be repeated.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub include: Vec<OsString>,
     /// Do not pack refs that match PATTERN; may be repeated.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub exclude: Vec<OsString>,
 }
 
@@ -196,7 +196,7 @@ pub enum RefsCommand {
 #[command(args = super::taken_back(&["ref_format", "dry_run"]))]
 pub struct RefsMigrate {
     /// The new ref format: files or reftable.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub ref_format: Option<String>,
     /// Only write the migrated refs to a directory, and print its name.
     #[arg(long)]

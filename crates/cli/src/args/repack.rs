@@ -22,13 +22,13 @@ pub struct Repack {
     #[arg(long)]
     pub cruft: bool,
     /// With --cruft, drop unreachable objects older than WHEN.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub cruft_expiration: Option<String>,
     /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
-    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::bytes)]
     pub max_cruft_size: Option<u64>,
     /// With --cruft, leave cruft packs alone that have N or more bytes, unless objects expire; units as above.
-    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::bytes)]
     pub combine_cruft_below_size: Option<u64>,
     /// Delete redundant packs and loose objects afterwards.
     #[arg(short = 'd')]
@@ -60,7 +60,7 @@ pub struct Repack {
     #[arg(long, hide = true)]
     pub no_delta_islands: bool,
     /// With -A, drop unreachable objects older than WHEN.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub unpack_unreachable: Option<String>,
     /// With -a and -d, add unreachable objects to the pack.
     #[arg(short = 'k', long)]
@@ -70,10 +70,10 @@ pub struct Repack {
     #[arg(long, hide = true, overrides_with = "window_memory")]
     pub no_window_memory: bool,
     /// Write packed objects that this filter omits to a separate pack; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub filter: Vec<String>,
     /// With --filter, prefix of the file names of the separate pack.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     pub filter_to: Option<PathBuf>,
     /// Also pack objects of packs with a .keep file; these packs stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
@@ -81,7 +81,7 @@ pub struct Repack {
     #[arg(long, hide = true)]
     pub no_pack_kept_objects: bool,
     /// Keep this pack, as if it had a .keep file; may be repeated.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub keep_pack: Vec<String>,
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
     #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = numbers::integer)]
@@ -97,7 +97,7 @@ pub struct Repack {
     )]
     pub write_midx: Option<String>,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     pub expire_to: Option<PathBuf>,
     /// Ignored, as in git.
     #[arg(hide = true)]

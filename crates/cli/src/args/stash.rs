@@ -69,7 +69,13 @@ pub enum StashCommand {
     /// Store an entry that create has made.
     Store {
         /// Message of the entry.
-        #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
+        #[arg(
+            long,
+            short = 'm',
+            value_name = "MESSAGE",
+            allow_hyphen_values = true,
+            overrides_with = "no_message"
+        )]
         message: Option<OsString>,
         #[arg(long, hide = true, overrides_with = "message")]
         no_message: bool,
@@ -135,10 +141,10 @@ pub struct StashPush {
     #[command(flatten)]
     pub interaction: Interaction,
     /// Message of the entry.
-    #[arg(long, short = 'm', value_name = "MESSAGE")]
+    #[arg(long, short = 'm', value_name = "MESSAGE", allow_hyphen_values = true)]
     pub message: Option<OsString>,
     /// Read pathspecs from FILE, one per line; - is standard input.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub pathspec_from_file: Option<OsString>,
     /// With --pathspec-from-file, pathspecs end with NUL.
     #[arg(long)]
@@ -160,13 +166,13 @@ pub struct StashApply {
     #[arg(long, short = 'q')]
     pub quiet: bool,
     /// Name of our side in conflicts.
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_ours: Option<OsString>,
     /// Name of the side of the entry in conflicts.
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_theirs: Option<OsString>,
     /// Name of the common base in conflicts.
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_base: Option<OsString>,
     /// The entry: stash@{N} or N (default: the newest).
     #[arg(value_name = "STASH")]

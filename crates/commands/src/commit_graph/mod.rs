@@ -3,7 +3,7 @@
 mod damage;
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +19,11 @@ use packrace_store::expiry::expiry;
 use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository};
+use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
+use crate::work_tree::path_from_top;
 
 /// Exit code of `verify` when only a checksum is wrong.
 const WRONG_CHECKSUM: u8 = 2;
@@ -35,18 +36,26 @@ pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
             // Option errors are reported before the repository is opened.
             let plan = Plan::of(write)?;
             let repository = repository(call)?;
-            let object_dir = write.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let object_dir = object_dir_of(&repository, call, write.object_dir.as_deref())?;
             let progress = Progress::new(progress::is_wanted(call, write.progress), call)?;
             plan.write(call, &repository, object_dir.as_deref(), &progress)
         }
         CommitGraphOptions::Verify(verify) => {
             trace::tell(TraceStep::Mode("verify"));
             let repository = repository(call)?;
-            let object_dir = verify.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let object_dir = object_dir_of(&repository, call, verify.object_dir.as_deref())?;
             let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;
             self::verify(call, &repository, verify, object_dir.as_deref(), &progress)
         }
     }
+}
+
+fn object_dir_of(
+    repository: &Repository,
+    call: &Call,
+    typed: Option<&Path>,
+) -> Result<Option<PathBuf>, Fatal> {
+    typed.map(|path| path_from_top(repository, call, path)).transpose()
 }
 
 enum CommitSource {

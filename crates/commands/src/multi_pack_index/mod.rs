@@ -30,6 +30,7 @@ use crate::options::{
     MultiPackIndexWriteOptions, RepackOptions,
 };
 use crate::progress::{self, Progress};
+use crate::work_tree::path_from_top;
 
 /// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
@@ -38,7 +39,7 @@ const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     let mut repository = repository(call)?;
     if let Some(path) = &args.object_dir {
-        let path = std::path::absolute(in_directory(call, path)?).map_err(Fatal::new)?;
+        let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
         let directory = repository.known_object_dir(&path)?;
         repository = repository_at(call, Some(directory))?;
     }

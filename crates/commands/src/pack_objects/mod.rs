@@ -28,12 +28,13 @@ use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use self::object_list::OfPacks;
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository_with};
+use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
+use crate::work_tree::path_from_top;
 
 /// Longest list of revisions that is read.
 const MAX_INPUT_BYTES: u64 = 1 << 30;
@@ -79,7 +80,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         progress.end_packs();
         return job.loosen(&planned.loosened);
     };
-    let base = in_directory(call, base)?;
+    let base = path_from_top(&repository, call, base)?;
     let mut files = pack_files(call, &args.packing, repository.config())?;
     files.index_version = version.unwrap_or(files.index_version);
     let bitmap = job.bitmap()?;
@@ -390,9 +391,6 @@ fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
     ];
     if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
         return Err(Fatal::new(words));
-    }
-    if !args.filter.is_empty() && !reads_revisions(args) {
-        return Err(Fatal::usage("option `filter' is not supported without --revs"));
     }
     Ok(())
 }

@@ -161,9 +161,7 @@ fn place(call: &Call, repository: &Repository) -> Result<(PathBuf, bool), Fatal>
     let current = in_directory(call, Path::new("."))?;
     let work_tree = WorkTree::find(repository, call)?;
     let is_bare = work_tree.is_none() && repository.is_bare()?;
-    let real = packrace_os::real_path(&current).map_err(Fatal::new)?;
-    let top = work_tree.filter(|work_tree| real.starts_with(&work_tree.top));
-    Ok((top.map_or(current, |work_tree| work_tree.top), is_bare))
+    Ok((work_tree.map_or(current, |work_tree| work_tree.base), is_bare))
 }
 
 /// The content of a blob, or the beginning of a message that says why there is none.

@@ -30,7 +30,9 @@ pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
         if args.delete || !args.arguments.is_empty() {
             return Err(usage());
         }
-    } else if args.nul || args.batch_updates {
+    } else if args.batch_updates {
+        return Err(Fatal::new("--batch-updates can only be used with --stdin"));
+    } else if args.nul {
         return Err(usage());
     }
     let wanted = if args.delete { 1..=2 } else { 2..=3 };

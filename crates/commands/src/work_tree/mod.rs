@@ -18,8 +18,19 @@ pub struct WorkTree {
     pub top: PathBuf,
     /// The same as a path that is cheap to resolve: `.` if it is the current directory.
     pub place: PathBuf,
+    /// Where git goes: the top, or the current directory if it is outside of the work tree.
+    pub base: PathBuf,
     /// The current directory, relative to the top, with a slash at its end unless it is the top.
     pub prefix: Vec<u8>,
+}
+
+/// A path that git takes as it was typed, after it went to the top of the work tree: from there, or from the current directory if
+/// that is in no work tree.
+pub fn path_from_top(repository: &Repository, call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
+    match WorkTree::find(repository, call)? {
+        Some(tree) => Ok(tree.base.join(path)),
+        None => in_directory(call, path),
+    }
 }
 
 impl WorkTree {
@@ -57,7 +68,8 @@ impl WorkTree {
         };
         let is_here = current == top && call.globals.directories.is_empty();
         let place = if is_here { PathBuf::from(".") } else { top.clone() };
-        Ok(Some(WorkTree { top, place, prefix }))
+        let base = if current.starts_with(&top) { place.clone() } else { current };
+        Ok(Some(WorkTree { top, place, base, prefix }))
     }
 
     /// A typed path, relative to the top; a trailing slash stays: it marks a directory.
