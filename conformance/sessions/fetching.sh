@@ -302,3 +302,13 @@ history 20 from
 git clone -q --no-local from to
 (cd from && echo more >>dir1/file1 && stock commit -q -a -m more && stock repack -adq)
 git -C to fetch --progress 2>&1 | tr '\r' '\n' | sed -n 's/^remote: \([A-Z][a-z]* objects\):.*done.*/\1/p'
+
+## shallow without a ref of that name, or with two
+# needs git: 2.55
+# masks: progress order
+# exits: 128 128
+history 4 from
+stock -C from tag side HEAD~2
+stock -C from branch side HEAD~1
+git clone -q --shallow-exclude=nothing "file://$PWD/from" to
+git clone -q --shallow-exclude=side "file://$PWD/from" to

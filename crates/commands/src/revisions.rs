@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::refs::SHORT_NAME_RULES;
 use packrace_store::refs::{RefSnapshot, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 
@@ -15,16 +16,6 @@ use crate::call::fatal::Fatal;
 
 /// Longest `~<n>`; no history has more commits in one line.
 const MAX_STEPS: u32 = 1 << 24;
-
-/// Prefixes and suffixes that a short ref name may omit, in lookup order (gitrevisions, `<refname>`).
-pub const RULES: [(&[u8], &[u8]); 6] = [
-    (b"", b""),
-    (b"refs/", b""),
-    (b"refs/tags/", b""),
-    (b"refs/heads/", b""),
-    (b"refs/remotes/", b""),
-    (b"refs/remotes/", b"/HEAD"),
-];
 
 /// The revisions that a command asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -179,7 +170,7 @@ impl<'a> Revisions<'a> {
             self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
         }
         let refs = self.refs.as_ref().expect("just set");
-        for (before, after) in RULES {
+        for (before, after) in SHORT_NAME_RULES {
             let full = [before, name, after].concat();
             // The list of refs has none beside `HEAD` of those outside `refs/`.
             let is_listed = full.starts_with(b"refs/") || full == b"HEAD" || !is_ref_name(&full);

@@ -107,6 +107,7 @@ fn check_all(repo: &Repo) {
     check(repo, &["main~5"], &["main"]);
     check(repo, &["of-a-tree"], &[]);
     check(repo, &["main^{tree}"], &["main~4"]);
+    check(repo, &["main~3"], &["main~3^{tree}"]);
 }
 
 fn build(hash: HashKind, storage: Storage) -> Repo {

@@ -188,11 +188,23 @@ impl Refusal {
         refusal
     }
 
-    /// A `deepen-not` that matches no ref, or more than one.
+    /// A `deepen-not` that matches no ref.
     pub fn deepen_not_is_no_ref(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        let text = format!("git upload-pack: deepen-not is not a ref: deepen-not {name}");
+        Refusal::new(RefusalKind::NotOurs, text)
+    }
+
+    /// A `deepen-not` that matches several refs.
+    pub fn deepen_not_is_ambiguous(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
         let text = format!("git upload-pack: ambiguous deepen-not: deepen-not {name}");
         Refusal::new(RefusalKind::NotOurs, text)
+    }
+
+    /// An object that the client calls a shallow commit, and that is none.
+    pub fn shallow_is_no_commit(id: &ObjectId) -> Self {
+        Refusal::new(RefusalKind::Malformed, format!("invalid shallow object {id}"))
     }
 
     /// A pack cannot be made.

@@ -69,13 +69,7 @@ pub enum StashCommand {
     /// Store an entry that create has made.
     Store {
         /// Message of the entry.
-        #[arg(
-            long,
-            short = 'm',
-            value_name = "MESSAGE",
-            allow_hyphen_values = true,
-            overrides_with = "no_message"
-        )]
+        #[arg(long, short = 'm', allow_hyphen_values = true, overrides_with = "no_message")]
         message: Option<OsString>,
         #[arg(long, hide = true, overrides_with = "message")]
         no_message: bool,

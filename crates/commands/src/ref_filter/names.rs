@@ -7,7 +7,7 @@ use packrace_store::refs::{RefSnapshot, Target};
 
 use super::atom::NameForm;
 use crate::call::fatal::Fatal;
-use crate::revisions::RULES;
+use packrace_store::refs::SHORT_NAME_RULES;
 
 /// Longest chain of symbolic refs.
 const MAX_SYMREF_DEPTH: usize = 5;
@@ -64,13 +64,13 @@ pub fn shorten<'n>(
     is_strict: bool,
     exists: &mut dyn FnMut(&[u8]) -> Result<bool, Fatal>,
 ) -> Result<&'n [u8], Fatal> {
-    for rule in (1..RULES.len()).rev() {
-        let (before, after) = RULES[rule];
+    for rule in (1..SHORT_NAME_RULES.len()).rev() {
+        let (before, after) = SHORT_NAME_RULES[rule];
         let short = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
         let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
-        let last = if is_strict { RULES.len() } else { rule };
+        let last = if is_strict { SHORT_NAME_RULES.len() } else { rule };
         let mut is_ambiguous = false;
-        for (other, (before, after)) in RULES[..last].iter().enumerate() {
+        for (other, (before, after)) in SHORT_NAME_RULES[..last].iter().enumerate() {
             is_ambiguous |= other != rule && exists(&[before, short, after].concat())?;
         }
         if !is_ambiguous {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
 use packrace_store::refs::RefSnapshot;
+use packrace_store::refs::SHORT_NAME_RULES;
 use packrace_store::{Repository, Snapshot};
 
 use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
-use crate::revisions::{RULES, Revisions};
+use crate::revisions::Revisions;
 
 /// The objects, opened on first use.
 pub struct ListedObjects<'a> {
@@ -49,7 +50,7 @@ impl<'a> ListedObjects<'a> {
         }
         let refs: RefSnapshot = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
         let mut found = 0;
-        for (before, after) in RULES {
+        for (before, after) in SHORT_NAME_RULES {
             let full = [before, name, after].concat();
             found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
         }

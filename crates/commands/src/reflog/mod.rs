@@ -17,7 +17,7 @@ use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
 };
 use crate::ref_changes::RefChanges;
-use crate::revisions::RULES;
+use packrace_store::refs::SHORT_NAME_RULES;
 
 /// Exit code of git's failing subcommands.
 const FAILED: u8 = 255;
@@ -74,7 +74,7 @@ fn failed(call: &Call, text: String) -> Fatal {
 /// The ref whose reflog a short name selects.
 fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     let name = if name == b"@" { b"HEAD" } else { name };
-    for (before, after) in RULES {
+    for (before, after) in SHORT_NAME_RULES {
         let full = [before, name, after].concat();
         if is_good_name(&full) && repository.refs().log(&full).map_err(Fatal::new)?.is_some() {
             return Ok(Some(full));
@@ -86,7 +86,7 @@ fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, 
 /// The ref that a short name selects.
 fn ref_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     let name = if name == b"@" { b"HEAD" } else { name };
-    for (before, after) in RULES {
+    for (before, after) in SHORT_NAME_RULES {
         let full = [before, name, after].concat();
         if is_good_name(&full) && repository.refs().resolve(&full).map_err(Fatal::new)?.is_some() {
             return Ok(Some(full));

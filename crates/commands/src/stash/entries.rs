@@ -12,7 +12,7 @@ use crate::call::fatal::Fatal;
 use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
 use crate::reflog::show;
-use crate::revisions::RULES;
+use packrace_store::refs::SHORT_NAME_RULES;
 
 /// A requested entry.
 pub(super) struct StashEntry {
@@ -90,7 +90,7 @@ fn number_of(text: &[u8]) -> Option<(usize, &[u8])> {
 
 /// The ref that a short name selects.
 fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
-    for (before, after) in RULES {
+    for (before, after) in SHORT_NAME_RULES {
         let full = [before, name, after].concat();
         if packrace_store::refs::is_good_name(&full)
             && context.repository.refs().resolve(&full).map_err(Fatal::new)?.is_some()

@@ -6,6 +6,7 @@ use packrace_object::tree::Entries;
 use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
 use packrace_pack::filter::Filter;
 use packrace_protocol::Refusal;
+use packrace_store::refs::SHORT_NAME_RULES;
 use packrace_store::{Config, ObjectReader, Repository, Snapshot};
 
 use crate::error::Error;
@@ -105,14 +106,7 @@ fn revision(repository: &Repository, rev: &[u8]) -> Result<Option<ObjectId>, Err
     }
     let rev = if rev == b"@" { b"HEAD" } else { rev };
     let refs = repository.refs().snapshot(&[])?;
-    for (prefix, suffix) in [
-        (&b""[..], &b""[..]),
-        (b"refs/", b""),
-        (b"refs/tags/", b""),
-        (b"refs/heads/", b""),
-        (b"refs/remotes/", b""),
-        (b"refs/remotes/", b"/HEAD"),
-    ] {
+    for (prefix, suffix) in SHORT_NAME_RULES {
         if let Some(resolved) = refs.resolve(&[prefix, rev, suffix].concat())? {
             return Ok(Some(resolved.id));
         }

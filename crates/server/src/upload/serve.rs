@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use crate::limits::cpu::{CpuScheduler, Interactive};
-use packrace_object::ObjectId;
+use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
@@ -18,6 +18,8 @@ use packrace_protocol::session::{
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
+use packrace_store::cache_bytes;
+use packrace_store::refs::SHORT_NAME_RULES;
 
 use super::UploadPack;
 use super::features::features;
@@ -242,7 +244,7 @@ impl<'a> Upload<'a> {
                     session.handle(Input::UrisChosen(uris))?;
                 }
                 Output::ClientSession(id) => self.call.subject.transfer.client_is(&id),
-                Output::ClientShallow(commits) => self.client_shallow = commits,
+                Output::ClientShallow(commits) => self.note_shallow(commits)?,
                 Output::CheckWants(wants) => {
                     fetch_trace::tell_request(session.fetch_info(), &self.request_objects);
                     self.check_wants(&wants)?;
@@ -384,18 +386,33 @@ impl<'a> Upload<'a> {
         Ok(answer)
     }
 
+    /// Notes the commits at which the client's history is cut. As in git, those that are not here do not matter.
+    fn note_shallow(&mut self, commits: Vec<ObjectId>) -> Result<(), Stop> {
+        let mut reader = self.request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
+        for id in &commits {
+            if reader.kind(id).map_err(Error::from)?.is_some_and(|kind| kind != ObjectKind::Commit) {
+                return Err(Refusal::shallow_is_no_commit(id).into());
+            }
+        }
+        self.client_shallow = commits;
+        Ok(())
+    }
+
     /// Resolves the names of `deepen-not`: a full name, a tag, or a branch. There may be thousands of names,
     /// so they are looked up in one snapshot.
     fn resolve_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
         let refs = self.call.subject.repository.refs().snapshot(&[]).map_err(Error::from)?;
         let resolve = |name: &Vec<u8>| {
-            for prefix in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
-                let full_name = [self.namespace.as_slice(), prefix, name].concat();
-                if let Some(resolved) = refs.resolve(&full_name).map_err(Error::from)? {
-                    return Ok(resolved.id);
+            let mut found = None;
+            for (before, after) in SHORT_NAME_RULES {
+                let full_name = [self.namespace.as_slice(), before, name, after].concat();
+                if let Some(resolved) = refs.resolve(&full_name).map_err(Error::from)?
+                    && found.replace(resolved.id).is_some()
+                {
+                    return Err(Refusal::deepen_not_is_ambiguous(name).into());
                 }
             }
-            Err(Refusal::deepen_not_is_no_ref(name).into())
+            found.ok_or_else(|| Refusal::deepen_not_is_no_ref(name).into())
         };
         names.iter().map(resolve).collect()
     }

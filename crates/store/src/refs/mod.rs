@@ -396,6 +396,16 @@ fn warn_of_broken(name: &[u8]) {
     tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
 }
 
+/// Prefixes and suffixes that a short ref name may omit, in lookup order (gitrevisions, `<refname>`).
+pub const SHORT_NAME_RULES: [(&[u8], &[u8]); 6] = [
+    (b"", b""),
+    (b"refs/", b""),
+    (b"refs/tags/", b""),
+    (b"refs/heads/", b""),
+    (b"refs/remotes/", b""),
+    (b"refs/remotes/", b"/HEAD"),
+];
+
 /// Whether git accepts the name (git-check-ref-format). Valid names never escape the directory of refs.
 #[inline]
 pub fn is_good_name(name: &[u8]) -> bool {

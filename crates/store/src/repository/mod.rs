@@ -24,7 +24,7 @@ use crate::objects::objects_dir;
 use crate::objects::pack_dir::PackDirs;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
-use crate::refs::{Backend, RefStore};
+use crate::refs::{Backend, RefStore, SHORT_NAME_RULES};
 use work_trees::WorkTreePlace;
 
 /// Longest `shallow` file: one id per line.
@@ -368,8 +368,8 @@ impl Repository {
                 return Ok(Some(id));
             }
             let refs = self.refs.snapshot(&[]).map_err(Reason::Refs)?;
-            for before in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
-                if let Some(found) = refs.resolve(&[before, name].concat()).map_err(Reason::Refs)? {
+            for (before, after) in SHORT_NAME_RULES {
+                if let Some(found) = refs.resolve(&[before, name, after].concat()).map_err(Reason::Refs)? {
                     return Ok(Some(found.id));
                 }
             }

@@ -29,6 +29,7 @@ pub(super) fn find(
             true
         })?;
         let had = Marks::new(request_objects.packed_end());
+        Tips::mark_others(&tips.had_others, trees, &had, OnMissing::Skip)?;
         trees.count_on(reached.len() as u64);
         mark_roots(trees, reached.into_iter(), &seen, OnMissing::Fail, &mut roots)?;
         trees.count_on(roots.len() as u64);
