@@ -36,7 +36,9 @@ fuzz_target!(|input: &[u8]| {
         for set in [merge.commits, merge.reached] {
             if let Ok(bits) = set.to_bits(objects) {
                 check_bits(&bits, objects);
+                assert_eq!(set.is_within(&bits, &Bits::new(objects)), !bits.none());
             }
+            set.is_within(&Bits::new(objects), &Bits::new(objects));
         }
     }
     for position in 0..objects {

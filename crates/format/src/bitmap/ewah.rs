@@ -57,6 +57,34 @@ impl<'a> Ewah<'a> {
         self.merge_into(bits, |run| run.fill(u64::MAX), |word, literal| *word |= literal)
     }
 
+    /// Whether the set has positions, and all of them are in one of two sets of the same length. Costs at most a pass
+    /// over the compressed words and those of `one` that they cover; ends at the first position that is missing.
+    pub fn is_within(&self, one: &Bits, other: &Bits) -> bool {
+        let in_both = |at: usize| Some(one.words().get(at)? | other.words().get(at)?);
+        let (mut at, mut is_empty, mut rest) = (0usize, true, self.words);
+        while let Some((marker, literals)) = rest.split_first_chunk::<8>() {
+            let marker = u64::from_be_bytes(*marker);
+            let (run_words, literal_words) = ((marker >> 1 & 0xffff_ffff) as usize, (marker >> 33) as usize);
+            if marker & 1 == 1 && run_words > 0 {
+                is_empty = false;
+                if !(at..at + run_words).all(|at| in_both(at) == Some(u64::MAX)) {
+                    return false;
+                }
+            }
+            at += run_words;
+            let Some((literals, after)) = literals.split_at_checked(literal_words * 8) else { return false };
+            for literal in literals.chunks_exact(8).map(|literal| be::u64_at(literal, 0)) {
+                is_empty &= literal == 0;
+                if literal != 0 && in_both(at).is_none_or(|both| literal & !both != 0) {
+                    return false;
+                }
+                at += 1;
+            }
+            rest = after;
+        }
+        !is_empty
+    }
+
     /// Flips the bits of the set in `bits`; after an error, part of them may have been flipped.
     pub(super) fn xor_into(&self, bits: &mut Bits) -> Result<(), Error> {
         let flip = |run: &mut [u64]| run.iter_mut().for_each(|word| *word = !*word);
@@ -135,6 +163,25 @@ mod tests {
             set.or_into(&mut bits).unwrap();
             set.or_into(&mut bits).unwrap();
             assert_eq!(Ok(bits.words()), expect);
+            check_within(&set, &bits);
+        }
+    }
+
+    /// A set is within any two halves of itself, but not without its last position.
+    fn check_within(set: &Ewah<'_>, bits: &Bits) {
+        let (mut even, mut odd) = (Bits::new(bits.len()), Bits::new(bits.len()));
+        for bit in bits.iter_ones() {
+            if bit % 2 == 0 {
+                even.set(bit)
+            } else {
+                odd.set(bit)
+            };
+        }
+        assert_eq!(set.is_within(&even, &odd), !bits.none());
+        if let Some(last) = bits.iter_ones().last() {
+            even.unset(last);
+            odd.unset(last);
+            assert!(!set.is_within(&even, &odd));
         }
     }
 

@@ -179,14 +179,57 @@ fn both_ways_of_opening_agree() {
     }
 }
 
-#[test]
-fn pseudo_merges() {
-    let repo = tiny(HashKind::Sha1, Storage::default());
+fn with_pseudo_merges(hash: HashKind) -> Repo {
+    let repo = tiny(hash, Storage::default());
     let settings = ["pattern=refs/", "threshold=now", "sampleRate=1", "maxMerges=2"];
     let settings = settings.map(|setting| format!("bitmapPseudoMerge.all.{setting}"));
     let mut args: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting.as_str()]).collect();
     args.extend(["repack", "-adbq"]);
     repo.git(&args);
+    repo
+}
+
+/// Git's pseudo-merges are written again, and with a third one of all their commits.
+#[test]
+fn pseudo_merges_that_are_written_are_read_by_git() {
+    for hash in HASHES {
+        let repo = with_pseudo_merges(hash);
+        let before = open_of_pack(&repo, hash).bitmap;
+        let objects = before.objects();
+        let (mut all, mut reached) = (Bits::new(objects), Bits::new(objects));
+        let mut merges: Vec<(Vec<u32>, Bits)> = Vec::new();
+        for merge in before.pseudo_merges().map(Result::unwrap) {
+            merge.commits.or_into(&mut all).unwrap();
+            merge.reached.or_into(&mut reached).unwrap();
+            let commits = merge.commits.to_bits(objects).unwrap().iter_ones().collect();
+            merges.push((commits, merge.reached.to_bits(objects).unwrap()));
+        }
+        merges.push((all.iter_ones().collect(), reached));
+        for (lookup_table, merges) in [(false, &merges[..1]), (true, &merges)] {
+            let mut writer = writer_of(&before, hash);
+            merges.iter().for_each(|(commits, reached)| writer.push_pseudo_merge(commits.clone(), reached));
+            let file = writer.finish(None, lookup_table);
+            let path = pack_files(&repo, "bitmap").remove(0);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, &file).unwrap();
+            let opened = open_of_pack(&repo, hash).bitmap;
+            let found = opened.pseudo_merges().map(|merge| {
+                let PseudoMerge { commits, reached } = merge.unwrap();
+                (commits.to_bits(objects).unwrap().iter_ones().collect(), reached.to_bits(objects).unwrap())
+            });
+            assert_eq!(found.collect::<Vec<(Vec<u32>, Bits)>>(), merges);
+            for refs in ["--all", "--branches", "--tags"] {
+                let count = ["rev-list", "--count", "--objects", refs];
+                assert_eq!(repo.git(&[&count[..], &["--use-bitmap-index"]].concat()), repo.git(&count));
+            }
+            damage(&file, |bytes| use_everything(bytes, objects, hash));
+        }
+    }
+}
+
+#[test]
+fn pseudo_merges() {
+    let repo = with_pseudo_merges(HashKind::Sha1);
     let opened = open_of_pack(&repo, HashKind::Sha1);
     let bytes = pack_file(&repo, "bitmap");
     assert_ne!(bytes[7] & PSEUDO_MERGES as u8, 0);
@@ -260,14 +303,19 @@ fn lookup_tables_that_lie() {
     }
 }
 
-/// Rewrites git's bitmaps in index order, so that the best base is not always the last.
-fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
-    let bitmap = &opened.bitmap;
+fn writer_of(bitmap: &BitmapIndex<Vec<u8>>, hash: HashKind) -> BitmapWriter {
     let kinds = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).unwrap());
     let mut writer = BitmapWriter::new(hash, &bitmap.owner_checksum(), &kinds);
     for position in bitmap.commit_positions() {
         writer.push(position, bitmap.bitmap_of(position).unwrap().unwrap());
     }
+    writer
+}
+
+/// Rewrites git's bitmaps in index order, so that the best base is not always the last.
+fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
+    let bitmap = &opened.bitmap;
+    let writer = writer_of(bitmap, hash);
     assert_eq!(writer.len(), bitmap.len() as usize);
     let name_hashes: Option<Vec<u32>> = (0..bitmap.objects()).map(|at| bitmap.name_hash_at(at)).collect();
     writer.finish(name_hashes.as_deref(), lookup_table)

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use packrace_object::{HashKind, ObjectId};
 
 use super::encode::{EwahBuf, difference, words_of_difference};
+use super::pseudo_merges::WrittenMerges;
 use super::rows::{NO_XOR, ROW_BYTES, parse_entry};
-use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, SIGNATURE};
+use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, PSEUDO_MERGES, SIGNATURE};
 use crate::checksum;
 
 /// How many earlier entries are tried as the base of a difference. The format allows 160; older entries are
@@ -27,6 +28,7 @@ pub struct BitmapWriter {
     out: Vec<u8>,
     entries: Vec<WrittenBitmap>,
     recent: VecDeque<Recent>,
+    merges: WrittenMerges,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,8 @@ impl BitmapWriter {
             assert_eq!(kind.len(), objects, "sets of different lengths");
             EwahBuf::from_bits(kind).write(&mut out);
         }
-        BitmapWriter { hash, objects, out, entries: Vec::new(), recent: VecDeque::new() }
+        let (entries, recent, merges) = (Vec::new(), VecDeque::new(), WrittenMerges::default());
+        BitmapWriter { hash, objects, out, entries, recent, merges }
     }
 
     /// The number of entries so far.
@@ -93,6 +96,7 @@ impl BitmapWriter {
     /// one after another, so that they become small differences.
     pub fn push(&mut self, index_position: u32, reached: Bits) {
         assert!(index_position < self.objects && reached.len() == self.objects);
+        assert!(self.merges.is_empty(), "entries come before pseudo-merges");
         let mut best = EwahBuf::from_bits(&reached);
         let (mut xor, mut chain, mut words) = (0, 0, best.compressed_bytes() / 8);
         let mut best_base = None;
@@ -114,11 +118,21 @@ impl BitmapWriter {
         self.recent.push_front(Recent { bits: reached, chain });
     }
 
+    /// Adds what a group of commits reaches together, after all entries. `commits` are their bits, ascending.
+    pub fn push_pseudo_merge(&mut self, commits: Vec<u32>, reached: &Bits) {
+        assert!(commits.last().is_some_and(|commit| *commit < self.objects) && reached.len() == self.objects);
+        self.merges.push(commits, reached, &mut self.out);
+    }
+
     /// Completes the file; `name_hashes` are in index order, with zero for objects without a path. In a chain
     /// they are those of the file's own objects, which come last.
     pub fn finish(self, name_hashes: Option<&[u32]>, lookup_table: bool) -> Vec<u8> {
-        let BitmapWriter { hash, objects, mut out, entries, .. } = self;
+        let BitmapWriter { hash, objects, mut out, entries, merges, .. } = self;
         let mut flags = FULL_DAG;
+        if !merges.is_empty() {
+            flags |= PSEUDO_MERGES;
+            merges.write_tables(&mut out);
+        }
         if lookup_table {
             flags |= LOOKUP_TABLE;
             write_lookup_table(&entries, &mut out);

@@ -169,13 +169,7 @@ impl<'a> SnapshotBitmap<'a> {
         let mut used = 0;
         for merge in self.open.layers.iter().flat_map(BitmapIndex::pseudo_merges) {
             let merge = merge.map_err(damaged)?;
-            let mut others = merge.commits.to_bits(bits.len()).map_err(damaged)?;
-            if others.none() {
-                continue;
-            }
-            others.and_not(tips);
-            others.and_not(bits);
-            if others.none() {
+            if merge.commits.is_within(tips, bits) {
                 merge.reached.or_into(bits).map_err(damaged)?;
                 used += 1;
             }
