@@ -80,6 +80,7 @@ fn write(
     };
     let lock = lock(repository, args.layer.incremental)?;
     let snapshot = repository.snapshot()?;
+    warn_of_damage(call, &snapshot);
     let preferred = args.preferred_pack.as_deref();
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
@@ -101,6 +102,14 @@ fn write(
         };
     }
     publish(call, lock, &args.layer, chain)
+}
+
+/// Nothing of an old file is reused, so damage in it does no harm.
+fn warn_of_damage(call: &Call, snapshot: &Snapshot) {
+    let old = snapshot.own_multi_pack_index().filter(|own| !own.is_chain);
+    if old.is_some_and(|own| own.chain.layers().iter().any(|file| file.verify_checksum().is_err())) {
+        error_line!(call, "warning: ignoring existing multi-pack-index; checksum mismatch");
+    }
 }
 
 /// The chain below a new file.
@@ -390,7 +399,8 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
         progress.finish();
         return Ok(());
     }
-    let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
+    // As in git, packs that are newer than the index get into it.
+    let is_wanted = |pack: &Pack| !names.contains(&pack.name()) || stays(pack);
     match single(&snapshot, is_wanted, None, progress)? {
         Some(file) => lock.publish(&file)?,
         None => lock.remove()?,
