@@ -24,6 +24,33 @@ stock clone -q --bare from to.git
 git -C to.git repack -adbq
 git -C to.git rev-list --count --use-bitmap-index --all
 
+## repack with bitmaps of groups of refs
+# needs git: 2.47
+# exits: 128 128 128
+history 30 from
+for name in $(stock -C from rev-list HEAD); do stock -C from update-ref refs/heads/b/$name $name; done
+stock clone -q --bare from to.git
+cd to.git
+flags() { od -An -tx1 -j7 -N1 objects/pack/*.bitmap; }
+group() { git -c bitmapPseudoMerge.all.pattern='refs/heads/b/([0-9a-f])' -c bitmapPseudoMerge.all.$1 repack -adbq; }
+group stableSize=3
+flags
+git rev-list --count --objects --use-bitmap-index --all
+group maxMerges=-1
+group sampleRate=0.5
+group stableThreshold=now
+git -c bitmapPseudoMerge.all.decay=1 repack -adbq
+git -c bitmapPseudoMerge.all.pattern='(' repack -adbq
+flags
+git repack -adbq
+flags
+stock -c bitmapPseudoMerge.all.pattern=refs/ repack -adbq
+git rev-list --count --objects --use-bitmap-index --branches
+git repack -adbq
+flags
+# Git leaves the packs that it did not finish.
+rm -f objects/pack/tmp_pack_*
+
 ## repack what is unreachable
 history 5
 commit one
@@ -330,6 +357,25 @@ stock clone -q --bare from to.git
 stock -C to.git repack -adq
 git -C to.git multi-pack-index write --bitmap
 git -C to.git rev-list --count --use-bitmap-index --all
+
+## multi-pack-index over a damaged one, and packs that are newer
+history 2
+git repack -dq
+commit three
+git repack -dq
+git multi-pack-index write
+git multi-pack-index repack
+commit four
+git repack -dq
+git multi-pack-index expire
+od -An -tu1 -j11 -N1 .git/objects/pack/multi-pack-index
+git multi-pack-index verify
+chmod u+w .git/objects/pack/multi-pack-index
+printf x | dd of=.git/objects/pack/multi-pack-index bs=1 seek=1200 conv=notrunc status=none
+git multi-pack-index write
+git multi-pack-index verify
+printf '[pack]\npreferBitmapTips\n' >> .git/config
+git repack -adbq
 
 ## multi-pack-index of no packs
 # exits: 1

@@ -40,7 +40,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(&repository, request_objects.snapshot());
     let found = roots(&repository)?;
-    let bitmap = bitmap_request(&repository, &found.refs, threads)?;
+    let asked_bitmap = || bitmap_request(&repository, &found.refs, threads);
+    let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -49,7 +50,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         keep_packs: kept_packs(args, (plan.scope, midx), request_objects.snapshot(), config)?,
         soft_tips: found.soft().collect(),
         tips: found.refs,
-        bitmap: (bitmaps != Bitmaps::No && !writes_midx).then(|| bitmap.clone()),
+        bitmap: bitmap.clone().filter(|_| !writes_midx),
         filter: filter_of(&args.filter, |name| revisions.resolve(name))?,
         filter_to,
         expire_to,
@@ -81,7 +82,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let finishing = Finishing {
         policy: request.files.policy,
         multi_pack_index: midx,
-        bitmap: (writes_midx && bitmaps == Bitmaps::Asked).then_some(bitmap),
+        bitmap: bitmap.filter(|_| writes_midx && bitmaps == Bitmaps::Asked),
         without_cruft: !config.boolean("repack.midxMustContainCruft")?.unwrap_or(true),
         delete: args.delete,
         drops_unreachable: plan.drops_unreachable(),

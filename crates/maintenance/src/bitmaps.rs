@@ -7,13 +7,14 @@ use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::ObjectId;
 use packrace_os::Mapped;
 use packrace_pack::islands::{IslandRules, Islands};
-use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
+use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapOptions, BuiltBitmap, build};
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Repository, Snapshot};
 
 use crate::error::Error;
+use crate::pseudo_merges::{self, NamedTips};
 
 /// The configured request for bitmaps of the commits that `refs` point at.
 pub fn bitmap_request(
@@ -23,6 +24,9 @@ pub fn bitmap_request(
 ) -> Result<BitmapRequest, Error> {
     let config = repository.config();
     let mut preferred = Vec::new();
+    if let Err(error) = config.need_values(&["pack.preferBitmapTips"]) {
+        tracing::error!("{error}");
+    }
     let prefixes = config.strings("pack.preferBitmapTips");
     if !prefixes.is_empty() {
         let snapshot = repository.refs().snapshot(&[])?;
@@ -43,7 +47,8 @@ pub fn bitmap_request(
         threads,
         ..BitmapOptions::default()
     };
-    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+    let groups = pseudo_merges::groups(config, || all_refs(repository))?;
+    Ok(BitmapRequest { refs: refs.to_vec(), preferred, groups, options })
 }
 
 /// The bitmap file for a multi-pack-index about to be published, the topmost of `chain`; none in a shallow
@@ -60,8 +65,7 @@ pub fn bitmap_of_multi_pack_index(
     }
     let request_objects = RequestObjects::new(snapshot.clone());
     let order = BitOrder::of_multi_pack_index(&request_objects, chain).ok_or(Error::NoBitmap)??;
-    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(&request_objects, &order, tips, &request.options, progress)? {
+    match build(&request_objects, &order, request.tips(), &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => Err(Error::NotClosed(missing)),
@@ -76,6 +80,14 @@ pub fn islands(
 ) -> Result<Arc<Islands>, Error> {
     let config = repository.config();
     let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Error::Islands)?;
+    let refs = all_refs(repository)?;
+    let tips = refs.iter().map(|(name, id)| (name.as_slice(), *id));
+    let core = config.string("pack.islandCore");
+    Ok(Arc::new(Islands::find(request_objects, tips, &rules, core.as_deref(), watch)?))
+}
+
+/// The full names of all refs, with what they point at in the end.
+fn all_refs(repository: &Repository) -> Result<NamedTips, Error> {
     let snapshot = repository.refs().snapshot(&[])?;
     let mut refs = Vec::new();
     let visit = &mut |record: RefRecord<'_>| {
@@ -83,14 +95,13 @@ pub fn islands(
         ControlFlow::Continue(())
     };
     snapshot.visit(b"refs/", visit)?;
-    let mut tips = Vec::with_capacity(refs.len());
-    for (name, id) in &refs {
+    let mut found = Vec::with_capacity(refs.len());
+    for (name, id) in refs {
         let id = match id {
-            Some(id) => Some(*id),
-            None => snapshot.resolve(name)?.map(|found| found.id),
+            Some(id) => Some(id),
+            None => snapshot.resolve(&name)?.map(|found| found.id),
         };
-        tips.extend(id.map(|id| (name.as_slice(), id)));
+        found.extend(id.map(|id| (name, id)));
     }
-    let core = config.string("pack.islandCore");
-    Ok(Arc::new(Islands::find(request_objects, tips, &rules, core.as_deref(), watch)?))
+    Ok(found)
 }

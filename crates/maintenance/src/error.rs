@@ -56,6 +56,9 @@ pub enum Error {
     /// Invalid delta islands.
     #[error("{0}")]
     Islands(String),
+    /// Invalid pseudo-merges (`bitmapPseudoMerge`).
+    #[error("{0}")]
+    PseudoMerges(String),
     /// An invalid timestamp in a setting.
     #[error("'{value}' for '{key}' is not a valid timestamp")]
     Moment {
@@ -112,7 +115,7 @@ impl Error {
             | Error::CommitGraph(_)
             | Error::MultiPackIndex(_)
             | Error::Malformed(_) => ErrorKind::Corrupt,
-            Error::Islands(_) | Error::Moment { .. } => ErrorKind::Misconfigured,
+            Error::Islands(_) | Error::PseudoMerges(_) | Error::Moment { .. } => ErrorKind::Misconfigured,
             Error::File { .. } => ErrorKind::Unavailable,
         }
     }

@@ -50,6 +50,7 @@ mod lock;
 mod measure;
 mod packing;
 pub mod policy;
+mod pseudo_merges;
 pub mod reflogs;
 pub mod repacking;
 mod settings;

@@ -71,6 +71,6 @@ pub use names::{NameHash, NameHashVersion};
 pub use progress::{NoProgress, Phase, ProgressSink, Totals};
 pub use request_objects::RequestObjects;
 pub use select::plan::PackRequest;
-pub use select::{filter, islands, plan, reach};
+pub use select::{filter, islands, plan, reach, ref_pattern};
 pub use settings::{MAX_DEPTH, MAX_TREE_DEPTH, Settings};
 pub use walk::{connectivity, negotiate, shallow};

@@ -11,7 +11,8 @@ use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{HashKind, Kind, ObjectId};
 use packrace_pack::maintain::bitmap_build::{
-    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, PseudoMergeGroup, PseudoMergeRule, build,
+    not_closed_warning,
 };
 use packrace_pack::plan::plan;
 use packrace_pack::{NoProgress, PackRequest, RequestObjects};
@@ -62,9 +63,12 @@ fn all_refs(repo: &Repo) -> Vec<ObjectId> {
 }
 
 fn try_write(repo: &Repo, preferred: &[ObjectId], options: &BitmapOptions) -> BuiltBitmap {
+    try_write_of(repo, BitmapTips { refs: &all_refs(repo), preferred, ..BitmapTips::default() }, options)
+}
+
+fn try_write_of(repo: &Repo, tips: BitmapTips<'_>, options: &BitmapOptions) -> BuiltBitmap {
     let request_objects = request_objects(repo);
     let (order, path) = order(repo, &request_objects);
-    let tips = BitmapTips { refs: &all_refs(repo), preferred };
     let built = build(&request_objects, &order, tips, options, &NoProgress).unwrap();
     if let BuiltBitmap::File(bytes) = &built {
         for old in files(repo, "bitmap") {
@@ -200,6 +204,42 @@ fn refs_that_lead_outside_a_multi_pack_index() {
     assert_eq!(repo.git(&[&count[..], &["--use-bitmap-index"]].concat()), repo.git(&count));
 }
 
+/// Git and our planner answer the same with groups of commits, some of them in two groups, as without; reused bitmaps
+/// make no difference.
+#[test]
+fn groups_of_tips_have_bitmaps_together() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let refs = all_refs(&repo);
+    let every = ids(&repo.git(&["rev-list", "--all"]));
+    let rule = PseudoMergeRule { max_merges: 3, ..PseudoMergeRule::new(i64::MAX, 0) };
+    let stable = PseudoMergeRule { stable_size: 100, ..PseudoMergeRule::new(i64::MAX, i64::MAX) };
+    let old = every[every.len() / 2..].to_vec();
+    let groups =
+        [PseudoMergeGroup { rule, tips: every.clone() }, PseudoMergeGroup { rule: stable, tips: old }];
+    let tips = BitmapTips { refs: &refs, preferred: &[], groups: &groups };
+    let before = request_objects(&repo);
+    let built = [(false, 1), (true, 2), (true, 1)].map(|(reuse, threads)| {
+        try_write_of(&repo, tips, &BitmapOptions { reuse, threads, ..BitmapOptions::default() })
+    });
+    assert!(built[1] == built[2], "threads make no difference");
+    let after = request_objects(&repo);
+    let bitmap = after.snapshot().bitmap().unwrap();
+    let mut named = bitmap.no_bits();
+    for commit in &every {
+        named.set(bitmap.ix_to_bit(after.snapshot().lookup(commit).unwrap()).unwrap());
+    }
+    let merges = bitmap.or_pseudo_merges_into(&named, &mut bitmap.no_bits()).unwrap();
+    assert!(merges > 3, "{merges}");
+    for some in [&every[..], &every[every.len() / 3..]] {
+        assert_eq!(planned(&after, some, &[]), planned(&before, some, &[]));
+        let input = some.iter().map(|id| format!("{id}\n")).collect::<String>();
+        let count = ["rev-list", "--count", "--objects", "--stdin"];
+        let with = [&count[..], &["--use-bitmap-index"]].concat();
+        let count = repo.git_with_input(&count, input.as_bytes());
+        assert_eq!(repo.git_with_input(&with, input.as_bytes()), count);
+    }
+}
+
 #[test]
 fn preferred_tips_have_bitmaps() {
     let repo = RepoBuilder::new(Size::Medium).build();
@@ -264,7 +304,7 @@ fn build_beside(repo: &Repo, index: &Path, reuse: bool) -> Vec<u8> {
     let index = PackIndex::open(std::fs::read(index).unwrap(), repo.hash()).unwrap();
     let order =
         BitOrder::of_pack(&request_objects, &index, &ReverseIndex::<Vec<u8>>::compute(&index)).unwrap();
-    let tips = BitmapTips { refs: &all_refs(repo), preferred: &[] };
+    let tips = BitmapTips { refs: &all_refs(repo), ..BitmapTips::default() };
     let options = BitmapOptions { reuse, ..BitmapOptions::default() };
     match build(&request_objects, &order, tips, &options, &NoProgress).unwrap() {
         BuiltBitmap::File(file) => file,

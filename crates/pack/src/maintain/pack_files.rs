@@ -11,7 +11,9 @@ use packrace_store::publish::{PackName, PackWriter, PublishOptions, PublishedPac
 use super::unreachable::Times;
 use crate::encode::generate::PackStream;
 use crate::error::Error;
-use crate::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
+use crate::maintain::bitmap_build::{
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, PseudoMergeGroup, build,
+};
 use crate::progress::ProgressSink;
 use crate::request_objects::RequestObjects;
 use crate::select::plan::PackPlan;
@@ -49,8 +51,17 @@ pub struct BitmapRequest {
     pub refs: Vec<ObjectId>,
     /// Those that always get a bitmap (`pack.preferBitmapTips`).
     pub preferred: Vec<ObjectId>,
+    /// Those that get bitmaps together (`bitmapPseudoMerge`).
+    pub groups: Vec<PseudoMergeGroup>,
     /// What the file contains.
     pub options: BitmapOptions,
+}
+
+impl BitmapRequest {
+    /// The commits that get bitmaps.
+    pub fn tips(&self) -> BitmapTips<'_> {
+        BitmapTips { refs: &self.refs, preferred: &self.preferred, groups: &self.groups }
+    }
 }
 
 /// Why packs could not be written.
@@ -143,8 +154,7 @@ fn bitmap(
     let index = PackIndex::open(index.map_err(|_| PackFilesError::NoBitmap)?, request_objects.hash());
     let index = index.map_err(|_| PackFilesError::NoBitmap)?;
     let order = BitOrder::of_pack(request_objects, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
-    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(request_objects, &order, tips, &request.options, progress)? {
+    match build(request_objects, &order, request.tips(), &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(id) => Err(PackFilesError::NotClosed(id)),

@@ -9,43 +9,32 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use packrace_object::{Kind, ObjectId};
-use regex::bytes::{Regex, RegexBuilder};
 
 use crate::error::Error;
 use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
+use crate::select::ref_pattern::RefPattern;
 use crate::walk::commits::{CommitNo, Commits};
 use crate::walk::lenient_walk::LenientWalk;
 
-/// The longest compiled form of one expression.
-const MAX_REGEX_BYTES: usize = 1 << 20;
-
-/// The most capture groups of an expression that form an island's name.
-const MAX_GROUPS: usize = 14;
-
 /// The expressions of `pack.island`, in the order of the configuration.
 #[derive(Debug, Default)]
-pub struct IslandRules(Vec<Regex>);
+pub struct IslandRules(Vec<RefPattern>);
 
 impl IslandRules {
     /// Parses extended regular expressions, each anchored at the start of a ref name; the error is a message
     /// for users.
     pub fn parse(expressions: &[Vec<u8>]) -> Result<Self, String> {
         let compile = |text: &Vec<u8>| {
-            let shown = String::from_utf8_lossy(text);
-            let anchored = format!("^(?:{shown})");
-            let built = RegexBuilder::new(&anchored).unicode(false).size_limit(MAX_REGEX_BYTES).build();
-            built.map_err(|error| format!("failed to load island regex for 'pack.island': {error}"))
+            RefPattern::parse(text)
+                .map_err(|error| format!("failed to load island regex for 'pack.island': {error}"))
         };
         expressions.iter().map(compile).collect::<Result<_, _>>().map(IslandRules)
     }
 
     /// The island of a ref: the captures of the last matching expression.
     pub fn island_of(&self, name: &[u8]) -> Option<Vec<u8>> {
-        let groups = self.0.iter().rev().find_map(|rule| rule.captures(name))?;
-        let caught: Vec<&[u8]> =
-            groups.iter().skip(1).take(MAX_GROUPS).flatten().map(|group| group.as_bytes()).collect();
-        Some(caught.join(&b'-'))
+        self.0.iter().rev().find_map(|rule| rule.group_of(name))
     }
 }
 

@@ -4,3 +4,4 @@ pub mod filter;
 pub mod islands;
 pub mod plan;
 pub mod reach;
+pub mod ref_pattern;

@@ -23,7 +23,7 @@ use crate::request_objects::RequestObjects;
 pub(super) fn assemble(
     job: BitmapJob<'_>,
     history: &CommitHistory,
-    selected: &[u32],
+    (selected, merges): (&[u32], &[Vec<u32>]),
     introduced: &Introduced,
     mut stored: Option<StoredBitmaps<'_>>,
 ) -> Result<Vec<u8>, NoBitmap> {
@@ -50,11 +50,20 @@ pub(super) fn assemble(
         let Some(bit) = history.bits[*commit as usize] else { continue };
         let reached = match &mut stored {
             Some(stored) if history.is_stored[*commit as usize] => stored.reached(order, bit)?,
-            stored => reach.of(*commit, &writer, stored, Bits::new(order.len()))?,
+            stored => reach.of(&[*commit], &writer, stored, Bits::new(order.len()))?,
         };
         reach.entries.insert(*commit, writer.len());
         writer.push(order.position(bit), reached);
         progress.report(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
+    }
+    for commits in merges {
+        if progress.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        let reached = reach.of(commits, &writer, &mut stored, Bits::new(order.len()))?;
+        let mut bits: Vec<u32> = commits.iter().filter_map(|commit| history.bits[*commit as usize]).collect();
+        bits.sort_unstable();
+        writer.push_pseudo_merge(bits, &reached);
     }
     let name_hashes = options.name_hashes.then(|| {
         let mut by_position = vec![0; (order.len() - first_own) as usize];
@@ -97,16 +106,16 @@ struct ReachedBits<'a> {
 }
 
 impl ReachedBits<'_> {
-    /// Adds what `commit` reaches to `bits`.
+    /// Adds what `commits` reach to `bits`.
     fn of(
         &mut self,
-        commit: u32,
+        commits: &[u32],
         writer: &BitmapWriter,
         stored: &mut Option<StoredBitmaps<'_>>,
         mut bits: Bits,
     ) -> Result<Bits, NoBitmap> {
         let history = self.history;
-        self.open.push(commit);
+        self.open.extend(commits);
         while let Some(commit) = self.open.pop() {
             let bit = history.bits[commit as usize];
             if bit.is_some_and(|bit| bits.contains(bit)) {

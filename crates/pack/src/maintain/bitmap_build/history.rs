@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
 use packrace_store::{ObjectReader, cache_bytes};
 
+use super::pseudo_merges::CandidateGroup;
 use super::{BitOrder, BitmapTips, NoBitmap};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -35,6 +36,7 @@ pub(super) struct CommitHistory {
     pub(super) is_preferred: Vec<bool>,
     /// Whether a stored bitmap covers the commit.
     pub(super) is_stored: Vec<bool>,
+    pub(super) groups: Vec<CandidateGroup>,
 }
 
 /// A commit as read from its object.
@@ -77,6 +79,13 @@ impl CommitHistory {
         }
         for tip in preferred {
             history.is_preferred[numbers[positions[&tip] as usize] as usize] = true;
+        }
+        for group in tips.groups {
+            let tips = peeler.commits(&group.tips)?;
+            // A tip may be none of the refs that the bitmaps are made for.
+            let positions = tips.iter().filter_map(|tip| positions.get(tip).map(|at| *at as usize));
+            let candidates = positions.map(|at| (read[at].seconds, numbers[at])).collect();
+            history.groups.push(CandidateGroup::new(group.rule, candidates));
         }
         history.find_chains();
         Ok(history)

@@ -58,12 +58,13 @@ pub(super) enum List<'a> {
 }
 
 impl Introduced {
-    /// Finds what each commit reachable from `selected` introduces, and keeps lists of about `limit` bits at
-    /// most.
+    /// Finds what each commit reachable from `selected` and `merged` introduces, and keeps lists of about `limit`
+    /// bits at most.
     pub(super) fn find(
         job: BitmapJob<'_>,
         history: &CommitHistory,
         selected: &[u32],
+        merged: &[u32],
         limit: u64,
     ) -> Result<Self, NoBitmap> {
         let BitmapJob { request_objects, order, progress, .. } = job;
@@ -73,7 +74,7 @@ impl Introduced {
             order,
             history,
             progress,
-            is_needed: needed(history, selected),
+            is_needed: needed(history, selected, merged),
             introduced_by: std::iter::repeat_with(|| AtomicU32::new(NOBODY)).take(objects).collect(),
             found: ObjectFacts {
                 kinds: std::iter::repeat_with(AtomicU8::default).take(objects).collect(),
@@ -116,14 +117,16 @@ impl Introduced {
     }
 }
 
-/// The commits reachable from the selected ones, without those that stored bitmaps cover.
-fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
+/// The commits reachable from those that get a bitmap, alone or together with others, without those that stored
+/// bitmaps cover. Of the stored bitmaps, only those of selected commits are used.
+fn needed(history: &CommitHistory, selected: &[u32], merged: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
     let mut is_reused: Vec<bool> = (0..history.len()).map(|commit| history.is_stored_below(commit)).collect();
     for commit in selected.iter().map(|commit| *commit as usize) {
         is_reused[commit] = history.is_stored[commit];
         is_needed[commit] = !history.is_stored[commit];
     }
+    merged.iter().map(|commit| *commit as usize).for_each(|commit| is_needed[commit] = !is_reused[commit]);
     for commit in (0..history.len()).rev().filter(|commit| !is_reused[*commit as usize]) {
         if is_needed[commit as usize] {
             let parents = history.parents(commit).iter().map(|parent| *parent as usize);

@@ -19,6 +19,7 @@ mod assemble;
 mod history;
 mod introduce;
 mod order;
+mod pseudo_merges;
 mod select;
 mod stored;
 
@@ -31,6 +32,7 @@ use crate::request_objects::RequestObjects;
 use history::CommitHistory;
 use introduce::Introduced;
 pub use order::BitOrder;
+pub use pseudo_merges::{PseudoMergeGroup, PseudoMergeRule};
 use stored::StoredBitmaps;
 
 /// If the lists of what commits introduce hold more entries per object, they are not kept, but made again for
@@ -64,6 +66,8 @@ pub struct BitmapTips<'a> {
     pub refs: &'a [ObjectId],
     /// Those that always get a bitmap (`pack.preferBitmapTips`).
     pub preferred: &'a [ObjectId],
+    /// Those that get bitmaps together (`bitmapPseudoMerge`).
+    pub groups: &'a [PseudoMergeGroup],
 }
 
 /// The result of [`build`].
@@ -134,9 +138,10 @@ fn try_build(
     }
     let selected = select::select(&history);
     progress.report(Phase::SelectingBitmaps, u64::from(history.len()), 0);
+    let merges = pseudo_merges::choose(&history.groups, &|commit| history.is_own(commit), &selected);
     let limit = u64::from(order.len()) * LISTED_AN_OBJECT + (1 << 20);
-    let introduced = Introduced::find(job, &history, &selected, limit)?;
-    assemble::assemble(job, &history, &selected, &introduced, stored)
+    let introduced = Introduced::find(job, &history, &selected, &merges.concat(), limit)?;
+    assemble::assemble(job, &history, (&selected, &merges), &introduced, stored)
 }
 
 /// Why there is no file.

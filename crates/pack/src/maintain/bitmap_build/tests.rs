@@ -25,7 +25,7 @@ fn open(path: &std::path::Path) -> BitmapInput {
 }
 
 fn history(input: &BitmapInput) -> CommitHistory {
-    let tips = BitmapTips { refs: &input.refs, preferred: &[] };
+    let tips = BitmapTips { refs: &input.refs, ..BitmapTips::default() };
     CommitHistory::load(&input.request_objects, &input.order, tips, 2, &NoProgress).unwrap()
 }
 
@@ -44,9 +44,9 @@ fn lists_that_are_not_kept_are_made_again() {
         let history = history(&input);
         let selected = select::select(&history);
         let files = [u64::MAX, 200, 0].map(|limit| {
-            let introduced = Introduced::find(job(&input), &history, &selected, limit).unwrap();
+            let introduced = Introduced::find(job(&input), &history, &selected, &[], limit).unwrap();
             assert!(introduced.kept() as u64 <= limit);
-            assemble::assemble(job(&input), &history, &selected, &introduced, None).unwrap()
+            assemble::assemble(job(&input), &history, (&selected, &[]), &introduced, None).unwrap()
         });
         assert!(files.iter().all(|file| *file == files[0]));
     }
@@ -70,7 +70,8 @@ fn a_history_that_goes_back_and_forth_is_listed_once() {
     let input = open(dir.path());
     let history = history(&input);
     assert_eq!(history.len(), 200);
-    let introduced = Introduced::find(job(&input), &history, &select::select(&history), u64::MAX).unwrap();
+    let introduced =
+        Introduced::find(job(&input), &history, &select::select(&history), &[], u64::MAX).unwrap();
     // Two roots, five directories, fifty files.
     assert_eq!(introduced.kept(), 2 * (1 + 5 + 50));
 }
@@ -86,7 +87,7 @@ fn nobody_waits() {
     }
     let repo = RepoBuilder::new(Size::Tiny).build();
     let BitmapInput { request_objects, order, refs } = open(repo.path());
-    let tips = BitmapTips { refs: &refs, preferred: &[] };
+    let tips = BitmapTips { refs: &refs, ..BitmapTips::default() };
     let error = build(&request_objects, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Cancelled);
 }
@@ -96,11 +97,11 @@ fn what_is_stored_is_not_compared_again() {
     let repo = RepoBuilder::new(Size::Small).build();
     let kept = |input: &BitmapInput, history: &CommitHistory| {
         let selected = select::select(history);
-        Introduced::find(job(input), history, &selected, u64::MAX).unwrap().kept()
+        Introduced::find(job(input), history, &selected, &[], u64::MAX).unwrap().kept()
     };
     let input = open(repo.path());
     assert!(kept(&input, &history(&input)) > input.order.len() as usize / 2);
-    let tips = BitmapTips { refs: &input.refs, preferred: &[] };
+    let tips = BitmapTips { refs: &input.refs, ..BitmapTips::default() };
     let built =
         build(&input.request_objects, &input.order, tips, &BitmapOptions::default(), &NoProgress).unwrap();
     let BuiltBitmap::File(file) = built else { panic!("the pack is closed") };

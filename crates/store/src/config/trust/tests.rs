@@ -34,6 +34,13 @@ const HARMLESS: &[&str] = &[
     "advice.ignoredhook",
     "advice.x",
     "attr.tree",
+    "bitmappseudomerge.x.decay",
+    "bitmappseudomerge.x.maxmerges",
+    "bitmappseudomerge.x.pattern",
+    "bitmappseudomerge.x.samplerate",
+    "bitmappseudomerge.x.stablesize",
+    "bitmappseudomerge.x.stablethreshold",
+    "bitmappseudomerge.x.threshold",
     "bundle.x",
     "bundle.x.creationtoken",
     "bundle.x.uri",
@@ -243,9 +250,10 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     "safe.directory",
 ];
 
-/// Sections that are read whole, key by key: bundles and remotes advertised to clients, expiry of reflogs by
+/// Sections that are read whole, key by key: groups of refs, bundles and remotes advertised to clients, expiry of reflogs by
 /// pattern, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
-const SECTIONS: [&str; 8] = ["bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
+const SECTIONS: [&str; 9] =
+    ["bitmappseudomerge", "bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
 const BY_KEY: [&str; 10] = [
