@@ -220,7 +220,7 @@ impl Trace {
     }
 
     /// The command and its arguments, without the options in front of it. The program may have its name.
-    fn from_command(&self, name: &str) -> Vec<String> {
+    fn command_words(&self, name: &str) -> Vec<String> {
         match self.argv.iter().position(|word| word == name) {
             Some(at) => self.argv[at..].to_vec(),
             None => std::iter::once(name.to_owned()).chain(self.argv.iter().skip(1).cloned()).collect(),
@@ -250,7 +250,7 @@ impl Trace {
         let hierarchy =
             self.parents.as_ref().map_or_else(|| name.to_owned(), |above| format!("{above}/{name}"));
         set_variable_for_children(PARENT_NAME, &hierarchy);
-        let argv = self.shown(self.from_command(name));
+        let argv = self.shown(self.command_words(name));
         self.add(EventDetail::CommandName { name, hierarchy: &hierarchy, argv: &argv });
         let outside = || Config::outside(&call.open_options().ok()?.config).ok();
         let config = match &repository {

@@ -72,6 +72,11 @@ impl BitmapWriter {
         self.entries.len()
     }
 
+    /// The length of the file so far.
+    pub fn bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Adds the set of an earlier entry to `bits`; costs as much as for a reader.
     pub fn or_entry_into(&self, entry: usize, bits: &mut Bits) {
         let back = self.entries.len() - 1 - entry;

@@ -16,6 +16,9 @@ use crate::error::Reason;
 use crate::progress::Phase;
 use crate::request_objects::RequestObjects;
 
+/// No more pseudo-merges are added to a file that has so many bytes of them, which are in memory until it is complete.
+const MAX_MERGE_BYTES: usize = 256 << 20;
+
 /// Makes the file.
 ///
 /// Bitmaps are made from the oldest commit to the newest. Each merges the bitmaps of the nearest selected
@@ -56,9 +59,17 @@ pub(super) fn assemble(
         writer.push(order.position(bit), reached);
         progress.report(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
     }
-    for commits in merges {
+    let entries_end = writer.bytes();
+    for (number, commits) in merges.iter().enumerate() {
         if progress.cancelled() {
             return Err(Reason::Cancelled.into());
+        }
+        if writer.bytes() - entries_end > MAX_MERGE_BYTES {
+            tracing::warn!(
+                "pseudo-merges above {MAX_MERGE_BYTES} bytes: only {number} of {} are written",
+                merges.len()
+            );
+            break;
         }
         let reached = reach.of(commits, &writer, &mut stored, Bits::new(order.len()))?;
         let mut bits: Vec<u32> = commits.iter().filter_map(|commit| history.bits[*commit as usize]).collect();
