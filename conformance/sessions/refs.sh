@@ -153,3 +153,41 @@ git show-ref --exists refs/heads/a..b
 git refs exists refs/heads/a..c
 git refs exists refs/heads/broken
 rm .git/refs/heads/a..b
+
+## refs without objects are skipped if the user wants it
+# in: files
+# exits: 128 128
+# state: no-fsck
+history 3
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/missing
+git repack -adq 2>/dev/null
+git pack-objects --all --stdout </dev/null 2>/dev/null
+export GIT_REF_PARANOIA=0
+git for-each-ref
+git show-ref
+git pack-objects --all --stdout </dev/null | stock index-pack --stdin --strict >/dev/null
+git repack -adq 2>/dev/null
+git for-each-ref refs/heads/missing
+unset GIT_REF_PARANOIA
+rm .git/refs/heads/missing
+
+## broken refs are skipped if the user wants it
+# in: files
+# exits: 128
+# state: no-fsck
+history 3
+echo nothing >.git/refs/heads/broken
+git repack -adq 2>/dev/null
+export GIT_REF_PARANOIA=no
+git for-each-ref 2>/dev/null
+git repack -adq 2>/dev/null
+rm .git/refs/heads/broken
+
+## a backend of the environment
+# needs git: 2.54
+# in: files
+# exits: 128 128
+history 2
+GIT_REFERENCE_BACKEND=files git for-each-ref
+GIT_REFERENCE_BACKEND=other git for-each-ref
+GIT_REFERENCE_BACKEND= git for-each-ref

@@ -91,6 +91,24 @@ git stash list
 git stash pop stash@{1}
 git stash list
 
+## entries by date
+# exits: 128 1 1
+history 2
+for n in 1 2 3 4; do tick; echo "$n" >dir1/file1; git stash push -q -m "number $n"; done
+git stash show -p 'stash@{2005-04-07 22:17:00 +0000}'
+git stash show -p 'refs/stash@{1112912233}'
+git stash apply -q 'stash@{2 days ago}'
+stock checkout -q -f
+git stash show 'stash@{1112912233}^'
+git stash drop 'stash@{2005-04-07 22:16:30 +0000}'
+git stash list
+git stash pop -q 'stash@{2005-04-07 22:16:50 +0000}'
+stock checkout -q -f
+git stash branch other 'stash@{1.hour.ago}'
+git stash list
+git stash show 'stash@{no date}'
+git stash show 'stash@{all}'
+
 ## nothing to put aside
 # exits: 1 1
 history 1
@@ -551,6 +569,8 @@ printf 'y\nn\n' | git stash -p
 git status --short
 git stash list
 printf 'y\n' | git stash push --patch -m chosen dir2
+echo more >>dir1/file1
+printf 'y\n' | git stash -qp dir1
 git stash list
 git status --short
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_object::oid;
 use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name, is_safe_name};
-use packrace_store::{Repository, Snapshot};
+use packrace_store::{Repository, SkippedRefs, Snapshot};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -133,6 +133,7 @@ impl<'a> ShowRefListing<'a> {
     fn list(&mut self, patterns: &[&[u8]]) -> Result<(), Fatal> {
         let mut has_found = false;
         let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        let mut skipped = SkippedRefs::of(self.repository)?;
         if self.args.head
             && let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)?
         {
@@ -160,10 +161,14 @@ impl<'a> ShowRefListing<'a> {
                 };
                 result = match found {
                     Ok(None) => Ok(()),
-                    Ok(Some((id, peeled))) => {
-                        has_found = true;
-                        self.show(record.name, &id, peeled)
-                    }
+                    Ok(Some((id, peeled))) => match skipped.has(record.name, &id) {
+                        Ok(true) => Ok(()),
+                        Ok(false) => {
+                            has_found = true;
+                            self.show(record.name, &id, peeled)
+                        }
+                        Err(error) => Err(error.into()),
+                    },
                     Err(error) => Err(Fatal::new(error)),
                 };
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -225,8 +225,9 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
         let text = argument.as_encoded_bytes();
         match text {
             // With -p, paths may follow without it.
-            b"--" | b"-p" | b"--patch" => break,
+            b"--" | b"--patch" => break,
             b"--message" | b"--pathspec-from-file" => drop(rest.next()),
+            [b'-', switches @ ..] if switches.iter().find(|at| b"-mp".contains(at)) == Some(&b'p') => break,
             // A message follows, in this argument or in the next.
             [b'-', switches @ ..] if !switches.starts_with(b"-") && switches.contains(&b'm') => {
                 if switches.ends_with(b"m") && switches.iter().filter(|switch| **switch == b'm').count() == 1

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_store::refs::is_good_name;
+use packrace_store::refs::{Backend, is_good_name};
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
@@ -74,6 +74,8 @@ pub struct Environment {
     shallow_file: Option<PathBuf>,
     index_file: Option<PathBuf>,
     index_version: Option<String>,
+    ref_backend: Option<String>,
+    ref_paranoia: Option<String>,
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
@@ -165,7 +167,6 @@ impl Environment {
             fallback_email: bytes("EMAIL"),
             time_zone: text("TZ"),
         };
-        let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
         let mut environment = Environment {
             home: path("HOME"),
             path: get("PATH").unwrap_or_default(),
@@ -180,7 +181,7 @@ impl Environment {
             attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
             last_config: None,
             object_directory: path("GIT_OBJECT_DIRECTORY"),
-            alternates: split_alternates(alternates.as_encoded_bytes()),
+            alternates: split_alternates(&bytes("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default()),
             common_dir: path("GIT_COMMON_DIR"),
             git_dir: path("GIT_DIR"),
             discovery_limits: DiscoveryLimits::new(
@@ -190,6 +191,8 @@ impl Environment {
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
             index_version: text("GIT_INDEX_VERSION"),
+            ref_backend: text("GIT_REFERENCE_BACKEND"),
+            ref_paranoia: text("GIT_REF_PARANOIA"),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
@@ -274,7 +277,27 @@ impl Environment {
             index_file: self.index_file.clone(),
             index_version: self.index_version.clone(),
             work_tree: WorkTreePlace::default(),
+            ref_backend: self.ref_backend()?,
+            skips_broken_refs: self.ref_paranoia.as_deref().is_some_and(|value| !is_true(value)),
         })
+    }
+
+    /// The backend that goes before that of the repository. Refs elsewhere are refused: commands would read and
+    /// write those of the repository instead.
+    fn ref_backend(&self) -> Result<Option<Backend>, Fatal> {
+        let Some(text) = &self.ref_backend else { return Ok(None) };
+        let (format, path) = text.split_once("://").unwrap_or((text, ""));
+        let backend = match format {
+            "files" => Backend::Files,
+            "reftable" => Backend::Reftable,
+            _ => return Err(Fatal::new(format!("unknown ref storage format: '{format}'"))),
+        };
+        match path {
+            "" => Ok(Some(backend)),
+            path => Err(Fatal::new(format!(
+                "GIT_REFERENCE_BACKEND: refs in another place are not supported: '{path}'"
+            ))),
+        }
     }
 
     /// How long usually short operations run before their progress is shown.

@@ -39,8 +39,8 @@ use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packrace_object::ObjectId;
-use packrace_store::Repository;
 use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
+use packrace_store::{Repository, SkippedRefs};
 
 use self::atom::{Atom, Field, NameForm};
 use self::commits::CommitFilter;
@@ -321,12 +321,17 @@ impl RefListing<'_> {
         each: &mut dyn FnMut(&RefItem<'_>) -> Result<ControlFlow<()>, Fatal>,
     ) -> Result<(), Fatal> {
         let mut result = Ok(ControlFlow::Continue(()));
+        let mut skipped = SkippedRefs::of(self.repository)?;
+        let mut each = |item: &RefItem<'_>| match skipped.has(item.name, &item.id)? {
+            true => Ok(ControlFlow::Continue(())),
+            false => each(item),
+        };
         for prefix in self.prefixes {
             let mut each_record = |record: RefRecord<'_>| {
                 if !self.is_listed(record.name) {
                     return ControlFlow::Continue(());
                 }
-                result = self.visit_one(&record, each);
+                result = self.visit_one(&record, &mut each);
                 match result {
                     Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
                     _ => ControlFlow::Break(()),

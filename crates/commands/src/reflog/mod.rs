@@ -107,7 +107,7 @@ fn number(spec: &[u8]) -> Option<usize> {
 }
 
 /// Seconds since 1970.
-fn moment(spec: &[u8]) -> Option<u64> {
+pub(crate) fn moment(spec: &[u8]) -> Option<u64> {
     u64::try_from(expiry(std::str::from_utf8(spec).ok()?)?).ok()
 }
 

@@ -107,19 +107,19 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
 }
 
 /// The entry to begin with.
-enum FirstEntry {
+pub(crate) enum FirstEntry {
     /// By number, from the newest.
     Number(usize),
     /// The last one at this time, in seconds since 1970.
     At(u64),
 }
 
-fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
+pub(crate) fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
     number(spec).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
 }
 
 /// How many entries of a log, from its oldest, are the first to show and those before it, and what is said of a log that begins later.
-fn shown_count(
+pub(crate) fn shown_count(
     name: &[u8],
     log: &[LoggedChange],
     first: Option<FirstEntry>,

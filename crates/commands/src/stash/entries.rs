@@ -11,8 +11,12 @@ use super::{Context, REF, complain, say};
 use crate::call::fatal::Fatal;
 use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
-use crate::reflog::show;
+use crate::reflog::moment;
+use crate::reflog::show::{self, FirstEntry, first_entry, shown_count};
 use packrace_store::refs::SHORT_NAME_RULES;
+
+/// Most digits of the number of an entry.
+const MAX_DIGITS: usize = 8;
 
 /// A requested entry.
 pub(super) struct StashEntry {
@@ -59,14 +63,14 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     let shown = String::from_utf8_lossy(&revision).into_owned();
     let name_end = revision.iter().position(|byte| *byte == b'@').unwrap_or(revision.len());
     let (name, rest) = revision.split_at(name_end);
-    let numbered = number_of(rest);
-    let id = match numbered {
-        None => context.resolve(&revision)?,
-        Some((number, after)) => match logged(context, name, number)? {
-            Some(id) if !after.is_empty() => {
-                context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?
+    let (id, number) = match selection(rest) {
+        None => (context.resolve(&revision)?, None),
+        Some((first, after)) => match logged(context, name, first)? {
+            Some((id, _)) if !after.is_empty() => {
+                (context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?, None)
             }
-            id => id,
+            Some((id, number)) => (Some(id), number),
+            None => (None, None),
         },
     };
     let Some(id) = id else {
@@ -77,15 +81,22 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
         return Err(Fatal::new(format!("'{shown}' is not a stash-like commit")));
     };
     let is_listed = full_name(context, name)?.as_deref() == Some(REF);
-    let number = numbered.filter(|(_, after)| after.is_empty()).map(|(number, _)| number);
     Ok(StashEntry { shown, stash, is_listed, number })
 }
 
-/// Splits `@{N}` from the text after it.
-fn number_of(text: &[u8]) -> Option<(usize, &[u8])> {
+/// Splits `@{N}` or `@{DATE}` from the text after it. Numbers of more digits are dates (watched), and a
+/// moment that expiry has beside dates is none.
+fn selection(text: &[u8]) -> Option<(FirstEntry, &[u8])> {
     let text = text.strip_prefix(b"@{")?;
     let end = text.iter().position(|byte| *byte == b'}')?;
-    Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end + 1..]))
+    let (spec, after) = (text.get(..end)?, text.get(end + 1..)?);
+    let is_long = spec.len() > MAX_DIGITS && spec.iter().all(u8::is_ascii_digit);
+    let first = match spec {
+        b"all" | b"never" | b"false" => None,
+        _ if is_long => moment(spec).map(FirstEntry::At),
+        _ => first_entry(spec),
+    };
+    Some((first?, after))
 }
 
 /// The ref that a short name selects.
@@ -101,17 +112,22 @@ fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fata
     Ok(None)
 }
 
-/// The new object of a reflog entry, counted from the newest.
-fn logged(context: &Context<'_>, name: &[u8], number: usize) -> Result<Option<ObjectId>, Fatal> {
+/// The new object of a reflog entry, and its number from the newest; as in git, the oldest entry stands for
+/// earlier times, but has no number then: git drops none.
+fn logged(
+    context: &Context<'_>,
+    name: &[u8],
+    first: FirstEntry,
+) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
     let Some(full) = full_name(context, name)? else { return Ok(None) };
     let log = context.repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
-    match log.len().checked_sub(number + 1) {
-        Some(position) => Ok(Some(log[position].new)),
-        None => {
-            let name = String::from_utf8_lossy(name);
-            Err(Fatal::new(format!("log for '{name}' only has {} entries", log.len())))
-        }
+    let (shown, since) = shown_count(name, &log, Some(first))?;
+    if let Some(since) = since {
+        complain(context.call, &[since]);
+        return Ok(log.first().map(|change| (change.new, None)));
     }
+    let last = shown.checked_sub(1).and_then(|last| log.get(last));
+    Ok(last.map(|change| (change.new, Some(log.len() - shown))))
 }
 
 pub(super) fn list(context: &Context<'_>, options: &LogOptions) -> Result<(), Fatal> {

@@ -8,6 +8,7 @@ mod hooks;
 mod ownership;
 pub(crate) mod roots;
 mod served;
+pub(crate) mod skipped_refs;
 pub(crate) mod work_trees;
 
 use std::path::{Path, PathBuf};
@@ -61,6 +62,10 @@ pub struct OpenOptions {
     pub index_version: Option<String>,
     /// Where the caller says that the work tree is.
     pub work_tree: WorkTreePlace,
+    /// The format of `GIT_REFERENCE_BACKEND`, which goes before the configuration.
+    pub ref_backend: Option<Backend>,
+    /// Whether broken refs keep nothing alive and are left out of lists (`GIT_REF_PARANOIA=0`).
+    pub skips_broken_refs: bool,
 }
 
 /// Attribute files outside of work trees.
@@ -89,6 +94,7 @@ pub struct Repository {
     outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
+    skips_broken_refs: bool,
     /// The first snapshot of [`Repository::cached_snapshot`].
     mapped: Mutex<Option<Snapshot>>,
     /// Packs that snapshots have opened.
@@ -137,7 +143,8 @@ impl Repository {
         config.included().for_each(|path| seen.file_if_known(path.as_deref()));
         let format = RepositoryFormat::of(&config)?;
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
-        let refs = RefStore::open(git_dir.clone(), common_dir.clone(), format.refs, format.hash);
+        let backend = options.ref_backend.unwrap_or(format.refs);
+        let refs = RefStore::open(git_dir.clone(), common_dir.clone(), backend, format.hash);
         let shallow_file = options.shallow_file.clone().unwrap_or_else(|| common_dir.join("shallow"));
         let mut repository = Repository {
             index_file: git_dir.join("index"),
@@ -152,6 +159,7 @@ impl Repository {
             outside: options.config.clone(),
             hash: format.hash,
             refs,
+            skips_broken_refs: options.skips_broken_refs,
             mapped: Mutex::default(),
             known_packs: PackDirs::default(),
         };
@@ -171,6 +179,11 @@ impl Repository {
     /// The directory that all work trees share.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir
+    }
+
+    /// Whether broken refs, and refs to missing objects, are skipped.
+    pub fn skips_broken_refs(&self) -> bool {
+        self.skips_broken_refs
     }
 
     /// The index of the work tree.
@@ -210,6 +223,7 @@ impl Repository {
             outside: self.outside.clone(),
             hash: self.hash,
             refs: self.refs.clone(),
+            skips_broken_refs: self.skips_broken_refs,
             mapped: Mutex::default(),
             known_packs: self.known_packs.clone(),
         }

@@ -12,6 +12,7 @@ use packrace_os::count::Role;
 use crate::error::{Error, Reason};
 use crate::refs::{self, RefRecord, RefSnapshot, RefStore, Target};
 use crate::repository::Repository;
+use crate::repository::skipped_refs::SkippedRefs;
 use crate::repository::work_trees::{self, list};
 
 /// Longest reflog or index that is read.
@@ -40,9 +41,13 @@ type Visit =
     fn(&RefSnapshot, &[u8], &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>) -> Result<(), refs::RefError>;
 
 /// Finds the roots of a repository. Unreadable files and broken refs are an error, because the result may decide
-/// deletions.
+/// deletions, unless the user wants them skipped.
 pub fn roots(repository: &Repository) -> Result<Roots, Error> {
-    let mut roots = Roots { refs: tips_by(repository, RefSnapshot::visit_strictly)?, ..Roots::default() };
+    let visit: Visit = match repository.skips_broken_refs() {
+        true => RefSnapshot::visit,
+        false => RefSnapshot::visit_strictly,
+    };
+    let mut roots = Roots { refs: tips_by(repository, visit)?, ..Roots::default() };
     for dir in work_trees::git_dirs(repository)? {
         let store = repository.refs().of_work_tree(dir.clone());
         store.logged(&mut roots.logged).map_err(Reason::Refs)?;
@@ -64,20 +69,35 @@ pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
 fn tips_by(repository: &Repository, visit: Visit) -> Result<Vec<ObjectId>, Error> {
     let mut tips = Vec::new();
     for dir in work_trees::git_dirs(repository)? {
-        add_refs(&repository.refs().of_work_tree(dir), visit, &mut tips).map_err(Reason::Refs)?;
+        add_refs(repository, &repository.refs().of_work_tree(dir), visit, &mut tips)?;
     }
     Ok(tips)
 }
 
-fn add_refs(store: &RefStore, visit: Visit, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefError> {
-    let snapshot = store.snapshot(&[])?;
-    ids.extend(snapshot.resolve(b"HEAD")?.map(|head| head.id));
-    visit(&snapshot, b"refs/", &mut |record| {
-        if let Target::Direct { id, .. } = record.target {
-            ids.push(id);
+fn add_refs(
+    repository: &Repository,
+    store: &RefStore,
+    visit: Visit,
+    ids: &mut Vec<ObjectId>,
+) -> Result<(), Error> {
+    let snapshot = store.snapshot(&[]).map_err(Reason::Refs)?;
+    ids.extend(snapshot.resolve(b"HEAD").map_err(Reason::Refs)?.map(|head| head.id));
+    let mut skipped = SkippedRefs::of(repository)?;
+    let mut result = Ok(());
+    let visited = visit(&snapshot, b"refs/", &mut |record| {
+        let Target::Direct { id, .. } = record.target else { return ControlFlow::Continue(()) };
+        match skipped.has(record.name, &id) {
+            Ok(true) => {}
+            Ok(false) => ids.push(id),
+            Err(error) => {
+                result = Err(error);
+                return ControlFlow::Break(());
+            }
         }
         ControlFlow::Continue(())
-    })
+    });
+    visited.map_err(Reason::Refs)?;
+    result
 }
 
 /// Adds both ids of every line of every file below `dir`: `<old> <new> <who> <when>\t<why>`.
