@@ -569,10 +569,16 @@ printf 'y\nn\n' | git stash -p
 git status --short
 git stash list
 printf 'y\n' | git stash push --patch -m chosen dir2
+git stash list
+git status --short
+
+## what the user chooses, without push
+# needs git: 2.55
+# state: no-logs
+history 2
 echo more >>dir1/file1
 printf 'y\n' | git stash -qp dir1
 git stash list
-git status --short
 
 ## pathspecs by attribute
 # exits: 1
