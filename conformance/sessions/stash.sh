@@ -592,3 +592,12 @@ git stash push ':(attr:kind=one)'
 git status --short
 git stash push ':(attr:kind=two)'
 git stash pop
+
+## an entry of the log is stored again
+# exits: 128 1
+history 2
+for n in 1 2; do tick; echo "$n" >dir1/file1; git stash push -q -m "number $n"; done
+git stash store 'stash@{1}'
+git stash store -m other 'refs/stash@{0}'
+git stash store 'stash@{9}' 2>/dev/null || git stash store nothing
+git stash list

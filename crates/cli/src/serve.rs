@@ -21,7 +21,7 @@ use packrace_server::shell::ShellListener;
 use packrace_server::ssh_keys::Ssh;
 use packrace_server::tls::{Tls, TlsFiles};
 use packrace_server::webhooks::Webhooks;
-use packrace_store::{Config, HooksFrom};
+use packrace_store::{Config, HooksFrom, OpenOptions};
 
 use crate::after_push::maintained;
 use crate::args::Serve;
@@ -314,7 +314,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         git: listen.git,
         admin: listen.admin,
         bucket: bucket_settings(bucket, environment.home().map(PathBuf::as_path))?,
-        open: call.open_options()?,
+        open: OpenOptions { ref_backend: None, skips_broken_refs: false, ..call.open_options()? },
         namespace,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),

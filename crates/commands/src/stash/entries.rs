@@ -61,19 +61,8 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
         Some(revision) => revision.to_vec(),
     };
     let shown = String::from_utf8_lossy(&revision).into_owned();
-    let name_end = revision.iter().position(|byte| *byte == b'@').unwrap_or(revision.len());
-    let (name, rest) = revision.split_at(name_end);
-    let (id, number) = match selection(rest) {
-        None => (context.resolve(&revision)?, None),
-        Some((first, after)) => match logged(context, name, first)? {
-            Some((id, _)) if !after.is_empty() => {
-                (context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?, None)
-            }
-            Some((id, number)) => (Some(id), number),
-            None => (None, None),
-        },
-    };
-    let Some(id) = id else {
+    let (name, _) = split(&revision);
+    let Some((id, number)) = resolve(context, &revision)? else {
         return Err(failed(context, format!("error: {shown} is not a valid reference")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
@@ -82,6 +71,25 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     };
     let is_listed = full_name(context, name)?.as_deref() == Some(REF);
     Ok(StashEntry { shown, stash, is_listed, number })
+}
+
+/// A name, and what comes after it from the first `@`.
+fn split(revision: &[u8]) -> (&[u8], &[u8]) {
+    revision.split_at(revision.iter().position(|byte| *byte == b'@').unwrap_or(revision.len()))
+}
+
+/// What a revision names, also one with an entry of a reflog (`stash@{1}^2`); and the number of the entry if nothing follows.
+fn resolve(context: &Context<'_>, revision: &[u8]) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
+    let (name, rest) = split(revision);
+    let Some((first, after)) = selection(rest) else {
+        return Ok(context.resolve(revision)?.map(|id| (id, None)));
+    };
+    let Some((id, number)) = logged(context, name, first)? else { return Ok(None) };
+    if after.is_empty() {
+        return Ok(Some((id, number)));
+    }
+    let id = context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?;
+    Ok(id.map(|id| (id, None)))
 }
 
 /// Splits `@{N}` or `@{DATE}` from the text after it. Numbers of more digits are dates (watched), and a
@@ -222,7 +230,7 @@ pub(super) fn store(
         return Err(quietly("\"git stash store\" requires one <commit> argument".to_owned()));
     };
     let shown = commit.to_string_lossy();
-    let Some(id) = context.resolve(commit.as_encoded_bytes())? else {
+    let Some((id, _)) = resolve(context, commit.as_encoded_bytes())? else {
         return Err(quietly(format!("Cannot update refs/stash with {shown}")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
