@@ -51,7 +51,7 @@ pub enum StashCommand {
         quiet: bool,
         #[arg(long, hide = true)]
         no_quiet: bool,
-        /// The entry: stash@{N} or N (default: the newest).
+        /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
         #[arg(value_name = "STASH")]
         entries: Vec<OsString>,
     },
@@ -168,7 +168,7 @@ pub struct StashApply {
     /// Name of the common base in conflicts.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_base: Option<OsString>,
-    /// The entry: stash@{N} or N (default: the newest).
+    /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
 }
@@ -202,7 +202,7 @@ pub struct StashShow {
     /// Show the names and status of changed files.
     #[arg(long)]
     pub name_status: bool,
-    /// The entry: stash@{N} or N (default: the newest).
+    /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
 }

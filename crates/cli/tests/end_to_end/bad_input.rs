@@ -76,7 +76,7 @@ fn requests_of_version_2() {
         let words = format!("Invalid {}: {depth}", depth.split(' ').next().unwrap());
         check(fetch().line(depth).line(&want).line("done").flush(), &words);
     }
-    check(fetch().line("deepen-not nope").line(&want).line("done").flush(), "deepen-not: deepen-not nope");
+    check(fetch().line("deepen-not nope").line(&want).line("done").flush(), ": deepen-not nope");
     check(Script::new().line("command=fetch"), "the remote end hung up unexpectedly");
     check(fetch().line(&want), "the remote end hung up unexpectedly");
 }

@@ -68,7 +68,6 @@ fn trees_and_parents() {
     for init in [&[][..], &["--object-format=sha256"]] {
         let commits = Commits(IndexTwins::new(init));
         for args in [
-            "",
             "-m x",
             "-m x -p {c} {t}",
             "-m x -p {c} -p {c} {t}",

@@ -265,7 +265,7 @@ fn batches_reject_one_by_one() {
         stock_git(&twins.git(), &["update-ref", "--stdin"], &accepted);
         assert_eq!(state(&twins.ours()), state(&twins.git()), "{format:?}");
         let said = packrace(&twins.ours(), &["update-ref", "--batch-updates", "a", "b"], "");
-        assert_eq!(said.status.code(), Some(129));
+        assert_eq!(said.status.code(), Some(128));
     }
 }
 

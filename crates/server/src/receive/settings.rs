@@ -50,6 +50,8 @@ pub(super) struct UnpackSettings {
     pub(super) fsck: FsckSettings,
     /// Packs of fewer objects become loose objects.
     pub(super) unpack_limit: LooseLimit,
+    /// Git's limit, for the words of failures.
+    pub(super) git_unpack_limit: LooseLimit,
     /// `receive.maxInputSize`.
     pub(super) max_bytes: Option<u64>,
 }
@@ -116,6 +118,7 @@ impl UnpackSettings {
         Ok(UnpackSettings {
             fsck: FsckSettings::of(config, FsckUse::Receive)?,
             unpack_limit: LooseLimit::of_pushes(config)?,
+            git_unpack_limit: LooseLimit::of_pushes_to_git(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
         })
     }

@@ -101,7 +101,10 @@ pub(super) fn receive_pack_bytes(
         let words = too_long.clone().or_else(unread).unwrap_or_else(|| error.to_string());
         progress.client.report("fatal", &words);
         // Git's words name the program that it would have run.
-        let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
+        let program = match settings.git_unpack_limit.form_of(announced) {
+            Form::Loose => "unpack-objects",
+            Form::Pack => "index-pack",
+        };
         let is_over = too_long.is_some() || error.kind() == IngestErrorKind::LimitExceeded;
         let why = format!("{program} abnormal exit");
         return Ok(Err(NotUnpacked { why, over_budget: is_over.then_some(words) }));

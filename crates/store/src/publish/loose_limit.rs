@@ -19,6 +19,11 @@ pub enum Form {
     Pack,
 }
 
+const PUSH_SETTINGS: [&str; 2] = ["receive.unpackLimit", "transfer.unpackLimit"];
+
+/// Git's, without a setting.
+const GIT_PUSH_LIMIT: LooseLimit = LooseLimit(100);
+
 /// The number of objects at which a pack is made. Negative settings count as unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LooseLimit(u64);
@@ -43,10 +48,15 @@ impl LooseLimit {
     /// For pushes: `receive.unpackLimit`, or else `transfer.unpackLimit` (git-config), or else the
     /// general limit.
     pub fn of_pushes(config: &Config) -> Result<Self, Error> {
-        match Self::named(config, &["receive.unpackLimit", "transfer.unpackLimit"])? {
+        match Self::named(config, &PUSH_SETTINGS)? {
             Some(limit) => Ok(limit),
             None => Self::of(config),
         }
+    }
+
+    /// The number of objects of a push at which git makes a pack.
+    pub fn of_pushes_to_git(config: &Config) -> Result<Self, Error> {
+        Ok(Self::named(config, &PUSH_SETTINGS)?.unwrap_or(GIT_PUSH_LIMIT))
     }
 
     fn named(config: &Config, names: &[&str]) -> Result<Option<Self>, Error> {

@@ -58,3 +58,17 @@ fn a_version_that_there_is_not() {
     assert_eq!(pair.refs(), before);
     pair.check_sound();
 }
+
+/// In the words of the program that git runs for so many objects.
+#[test]
+fn packs_that_are_too_long() {
+    let limits = [(None, "unpack-objects"), (Some("1"), "index-pack"), (Some("1000"), "unpack-objects")];
+    for (limit, program) in limits {
+        let pair = Pair::new();
+        let limit = limit.map(|limit| ("receive.unpackLimit", limit));
+        pair.config(&[("receive.maxInputSize", "50")]);
+        pair.config(limit.as_slice());
+        let said = super::said(&pair.push(&["HEAD~1:refs/heads/a-few"]));
+        assert!(said.contains(&format!("{program} abnormal exit")), "{limit:?}: {said}");
+    }
+}
