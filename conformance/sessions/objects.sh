@@ -202,10 +202,9 @@ GIT_AUTHOR_DATE=nonsense git commit-tree -m x "$tree"
 GIT_COMMITTER_NAME='<>' git commit-tree -m x "$tree"
 
 ## commit-tree, arguments that are too few or too many
-# exits: 129 128 129
+# exits: 128 129
 # masks: usage
 history 1
-git commit-tree
 git commit-tree HEAD^{tree} HEAD^{tree}
 git commit-tree --bogus HEAD^{tree}
 
