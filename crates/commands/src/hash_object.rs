@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::call::discovery::{in_directory, none_found, repository, repository_if_any};
 use crate::call::fatal::Fatal;
 use crate::options::HashObjectOptions;
-use crate::work_tree::WorkTree;
+use crate::work_tree::{WorkTree, path_from_top_of};
 
 /// Read size for standard input and large files.
 const READ_BYTES: usize = 1 << 16;
@@ -154,10 +154,9 @@ impl<'a> Hashing<'a> {
             Fatal::new(format!("could not open '{shown}' for reading: {}", packrace_os::reason(&error)))
         };
         let path = Path::new(std::ffi::OsStr::from_bytes(name));
-        let path: PathBuf = match &self.work_tree {
-            _ if name.is_empty() => PathBuf::new(),
-            Some(work_tree) => work_tree.base.join(path),
-            None => in_directory(self.call, path)?,
+        let path = match name.is_empty() {
+            true => PathBuf::new(),
+            false => path_from_top_of(self.work_tree.as_ref(), self.call, path)?,
         };
         let mut file = File::open(&path).map_err(cannot_open)?;
         let unable = |_: std::io::Error| Fatal::new(format!("Unable to hash {shown}"));

@@ -451,11 +451,12 @@ fn add_default_addresses(argv: &mut [OsString]) {
 
 /// `reflog -3` and `stash list -3` are `-n3`, as in git-log, and `show-ref -s4` is `--hash=4`.
 fn expand_counts(argv: &mut [OsString]) {
-    let has = |name: &str| argv.iter().any(|arg| arg == name);
-    let (short, long) = match has("show-ref") {
-        true => ("-s", "--hash="),
-        false if has("reflog") || (has("stash") && has("list")) => ("-", "-n"),
-        false => return,
+    let at = globals::command_position(argv);
+    let word = |number: usize| argv.get(at + number).and_then(|word| word.to_str());
+    let (short, long) = match (word(0), word(1)) {
+        (Some("show-ref"), _) => ("-s", "--hash="),
+        (Some("reflog"), _) | (Some("stash"), Some("list")) => ("-", "-n"),
+        _ => return,
     };
     for arg in argv.iter_mut().skip(1) {
         let count = arg.to_str().and_then(|text| text.strip_prefix(short)).filter(|text| !text.is_empty());

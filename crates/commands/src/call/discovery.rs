@@ -78,7 +78,7 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
 }
 
 /// The repository that the caller names.
-fn named_git_dir(call: &Call) -> Option<&PathBuf> {
+pub(crate) fn named_git_dir(call: &Call) -> Option<&PathBuf> {
     call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref())
 }
 
@@ -90,22 +90,17 @@ fn check_work_tree(call: &Call, repository: &Repository) -> Result<(), Fatal> {
         call.error_line(format_args!("warning: core.bare and core.worktree do not make sense"));
         return Ok(());
     }
-    let is_there =
-        |path: &&Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
-    let setting = Path::new(OsStr::from_bytes(&setting));
-    let refusal = match setting.is_relative() {
-        true => Some(&*top)
-            .filter(|top| !is_there(top))
-            .map(|_| format!("cannot chdir to '{}'", setting.display())),
-        false => top.parent().and_then(|above| {
-            let missing = above.ancestors().take_while(|path| !is_there(path)).last()?;
-            Some(format!("Invalid path '{}'", missing.display()))
-        }),
+    let is_there = |path: &Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
+    let missing = |words: &str, path: &Path| {
+        Err(Fatal::new(format!("{words} '{}': No such file or directory", path.display())))
     };
-    match refusal {
-        Some(words) => Err(Fatal::new(format!("{words}: No such file or directory"))),
-        None => Ok(()),
+    let setting = Path::new(OsStr::from_bytes(&setting));
+    if setting.is_relative() {
+        return if is_there(&top) { Ok(()) } else { missing("cannot chdir to", setting) };
     }
+    // Of an absolute path, git needs only what is above the last name.
+    let above = top.ancestors().skip(1);
+    above.take_while(|path| !is_there(path)).last().map_or(Ok(()), |first| missing("Invalid path", first))
 }
 
 /// How a search ends.

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use packrace_store::Repository;
-use packrace_store::refs::{RefSnapshot, Target};
+use packrace_store::refs::{RefSnapshot, SHORT_NAME_RULES, Target};
 
 use super::atom::NameForm;
 use crate::call::fatal::Fatal;
-use packrace_store::refs::SHORT_NAME_RULES;
 
 /// Longest chain of symbolic refs.
 const MAX_SYMREF_DEPTH: usize = 5;

@@ -4,8 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
-use packrace_store::refs::RefSnapshot;
-use packrace_store::refs::SHORT_NAME_RULES;
+use packrace_store::refs::{RefSnapshot, SHORT_NAME_RULES};
 use packrace_store::{Repository, Snapshot};
 
 use crate::call::fatal::Fatal;

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::ObjectId;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
+use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, SHORT_NAME_RULES, Value, is_good_name};
 use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
@@ -17,7 +17,6 @@ use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
 };
 use crate::ref_changes::RefChanges;
-use packrace_store::refs::SHORT_NAME_RULES;
 
 /// Exit code of git's failing subcommands.
 const FAILED: u8 = 255;

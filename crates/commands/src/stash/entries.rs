@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Expected, LogEdit, RefChange, TransactionMode};
+use packrace_store::refs::{Expected, LogEdit, RefChange, SHORT_NAME_RULES, TransactionMode};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
@@ -13,7 +13,6 @@ use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
 use crate::reflog::moment;
 use crate::reflog::show::{self, FirstEntry, first_entry, shown_count};
-use packrace_store::refs::SHORT_NAME_RULES;
 
 /// Most digits of the number of an entry.
 const MAX_DIGITS: usize = 8;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use packrace_store::Repository;
 
 use crate::call::Call;
-use crate::call::discovery::in_directory;
+use crate::call::discovery::{in_directory, named_git_dir};
 use crate::call::fatal::Fatal;
 
 /// A work tree and the current directory in it.
@@ -27,7 +27,12 @@ pub struct WorkTree {
 /// A path that git takes as it was typed, after it went to the top of the work tree: from there, or from the current directory if
 /// that is in no work tree.
 pub fn path_from_top(repository: &Repository, call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
-    match WorkTree::find(repository, call)? {
+    path_from_top_of(WorkTree::find(repository, call)?.as_ref(), call, path)
+}
+
+/// The same for a work tree that was found, if there is one.
+pub fn path_from_top_of(tree: Option<&WorkTree>, call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
+    match tree {
         Some(tree) => Ok(tree.base.join(path)),
         None => in_directory(call, path),
     }
@@ -51,9 +56,9 @@ impl WorkTree {
     /// The same for a command that can run without a work tree.
     pub fn find(repository: &Repository, call: &Call) -> Result<Option<Self>, Fatal> {
         let current = packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
-        let is_named = call.globals.git_dir.is_some() || call.environment.git_dir.is_some();
-        let is_chosen =
-            is_named || call.environment.init.work_tree.is_some() || repository.own_work_tree().is_some();
+        let is_chosen = named_git_dir(call).is_some()
+            || call.environment.init.work_tree.is_some()
+            || repository.own_work_tree().is_some();
         let Some(top) = repository.work_tree()?.and_then(|top| packrace_os::real_path(&top).ok()) else {
             return Ok(None);
         };

@@ -390,7 +390,10 @@ impl<'a> Upload<'a> {
     fn note_shallow(&mut self, commits: Vec<ObjectId>) -> Result<(), Stop> {
         let mut reader = self.request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
         for id in &commits {
-            if reader.kind(id).map_err(Error::from)?.is_some_and(|kind| kind != ObjectKind::Commit) {
+            // Found first: the reader looks again, on the disk, for what is missing, and a client may name anything.
+            let is_here = self.request_objects.contains(id).map_err(Error::from)?;
+            if is_here && reader.kind(id).map_err(Error::from)?.is_some_and(|kind| kind != ObjectKind::Commit)
+            {
                 return Err(Refusal::shallow_is_no_commit(id).into());
             }
         }
