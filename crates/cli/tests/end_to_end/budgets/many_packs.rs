@@ -8,7 +8,7 @@ use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_testkit::handmade::{HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::{self, Feed, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 
 use super::receiving::{Report, counted};
 use crate::running::{PACKRACE, upload_pack};
@@ -128,4 +128,24 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     let objects = objects_in_pack(Git::stock(), &pack, HashKind::Sha1, None);
     let all = Git::stock().run(&repo, &["rev-list", "--objects", "--no-object-names", "main"]);
     assert_eq!(objects.len(), all.lines().count());
+}
+
+/// At most two calls for each of the 256 folders of loose objects.
+#[test]
+fn shallow_commits_that_are_not_here_cost_no_look_each() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let main = repo.git(&["rev-parse", "main"]);
+    let looks = |unknown: u64| {
+        let mut script = Script::new().line("command=fetch").line("object-format=sha1").delim();
+        script = script.line(&format!("want {}", main.trim()));
+        for number in 0..unknown {
+            let content = number.to_string();
+            let id = object_id(HashKind::Sha1, Kind::Blob, content.as_bytes()).unwrap();
+            script = script.line(&format!("shallow {id}"));
+        }
+        let (_, report) = upload_counted(repo.path(), &script.line("done").flush());
+        report.all("look") + report.all("list")
+    };
+    let (none, many) = (looks(0), looks(3000));
+    assert!(many <= none + 2 * 256, "{many} calls, without such commits {none}");
 }
