@@ -19,6 +19,8 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct NewChain {
     chain: MultiPackIndexChain<Mapped>,
+    /// What a single file goes on from.
+    previous: Option<MultiPackIndex<Mapped>>,
     layers: Vec<ChainLayer>,
     is_changed: bool,
 }
@@ -27,7 +29,7 @@ impl NewChain {
     /// Begins with the lowest `count` layers that there are. A single file becomes the lowest of the chain.
     pub fn of(own: Option<&OwnMultiPackIndex>, count: usize) -> Self {
         let Some(own) = own else {
-            return NewChain { chain: MultiPackIndexChain::empty(), layers: Vec::new(), is_changed: false };
+            return NewChain::single(None);
         };
         let mut chain = own.chain.clone();
         chain.truncate(count);
@@ -40,7 +42,14 @@ impl NewChain {
         };
         let layers = chain.layers().iter().enumerate().map(layer).collect();
         let is_changed = count < own.chain.layers().len();
-        NewChain { chain, layers, is_changed }
+        NewChain { chain, previous: None, layers, is_changed }
+    }
+
+    /// Begins a single file. It goes on from `previous`, if that is whole: of packs that are in both, it reads the same
+    /// copies.
+    pub fn single(previous: Option<MultiPackIndex<Mapped>>) -> Self {
+        let previous = previous.filter(|previous| previous.verify_checksum().is_ok());
+        NewChain { chain: MultiPackIndexChain::empty(), previous, layers: Vec::new(), is_changed: false }
     }
 
     /// The files so far.
@@ -70,7 +79,8 @@ impl NewChain {
         bitmap: Option<&BitmapRequest>,
         progress: &dyn ProgressSink,
     ) -> Result<bool, Error> {
-        let made = make(snapshot, &self.chain, is_wanted, preferred, bitmap.is_some(), progress)?;
+        let previous = self.previous.as_ref();
+        let made = make(snapshot, &self.chain, previous, is_wanted, preferred, bitmap.is_some(), progress)?;
         match made {
             Some(bytes) => self.push(snapshot, bytes, bitmap, progress).map(|()| true),
             None => Ok(false),

@@ -124,7 +124,7 @@ fn write_multi_pack_index(
     let bitmap = finishing.bitmap.as_ref();
     let make = |with_cruft: bool| -> Result<Option<MultiPackIndexFile>, Error> {
         let is_wanted = |pack: &Pack| remaining.has(pack.name()) && (with_cruft || !pack.is_cruft());
-        let mut made = NewChain::of(None, 0);
+        let mut made = NewChain::single(None);
         made.add_packs(&snapshot, is_wanted, preferred, bitmap, progress)?;
         Ok(made.into_new_file())
     };

@@ -201,9 +201,8 @@ impl<'a> DerivedFile<'a> {
         u64::from_be_bytes(entry[4..].try_into().unwrap()) as usize
     }
 
-    /// Changes the file, with a correct checksum if requested: both verify it with the same result, in the
-    /// same words if requested.
-    pub fn check(&self, change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool) {
+    /// Changes the file, with a correct checksum if requested.
+    pub fn change(&self, change: &dyn Fn(&mut Vec<u8>), with_checksum: bool) {
         let mut bytes = self.bytes.clone();
         change(&mut bytes);
         if with_checksum {
@@ -213,6 +212,12 @@ impl<'a> DerivedFile<'a> {
             bytes.extend_from_slice(hasher.finish().as_slice());
         }
         self.write(&bytes);
+    }
+
+    /// Changes the file, with a correct checksum if requested: both verify it with the same result, in the
+    /// same words if requested.
+    pub fn check(&self, change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool) {
+        self.change(change, with_checksum);
         let of_git = stock_git(self.repo.path(), self.verify, "");
         let of_ours = packrace(self.repo.path(), self.verify, "");
         let [git, ours] = [&of_git, &of_ours].map(|output| String::from_utf8_lossy(&output.stderr));

@@ -34,6 +34,11 @@ impl Fatal {
         Fatal { code: 1, word: "error: ", ..Fatal::new(message) }
     }
 
+    /// An error after which git ends with what it means for -1.
+    pub fn minus_one(message: impl ToString) -> Self {
+        Fatal { code: 255, ..Fatal::error(message) }
+    }
+
     /// An exit code without a message.
     pub fn silent(code: u8) -> Self {
         Fatal { code, ..Fatal::new("") }

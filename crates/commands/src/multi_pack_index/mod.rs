@@ -12,7 +12,7 @@ use packrace_format::multi_pack_index::{
 };
 use packrace_maintenance::bitmaps;
 use packrace_maintenance::chain::NewChain;
-use packrace_object::ObjectId;
+use packrace_object::{ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
@@ -40,7 +40,8 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     let mut repository = repository(call)?;
     if let Some(path) = &args.object_dir {
         let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
-        let directory = repository.known_object_dir(&path)?;
+        // As git does, and not as it documents: any directory.
+        let directory = if path.is_dir() { path } else { repository.known_object_dir(&path)? };
         repository = repository_at(call, Some(directory))?;
     }
     let progress = Progress::new(progress::is_wanted(call, args.progress), call)?;
@@ -80,9 +81,11 @@ fn write(
     };
     let lock = lock(repository, args.layer.incremental)?;
     let snapshot = repository.snapshot()?;
-    warn_of_damage(call, &snapshot);
+    // A list of packs is to be followed, whatever the old file reads from.
+    let previous = if args.stdin_packs { None } else { previous(call, &snapshot) };
     let preferred = args.preferred_pack.as_deref();
-    if let Some(name) = preferred {
+    // As in git, a chain grows without a word of it.
+    if let Some(name) = preferred.filter(|_| !args.layer.incremental) {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == pack_stem(name)) {
             error_line!(call, "warning: unknown preferred pack: '{name}'");
@@ -90,7 +93,7 @@ fn write(
     }
     let mut chain = match args.layer.incremental {
         true => base(&snapshot, &args.layer, bitmap.is_some())?,
-        false => NewChain::of(None, 0),
+        false => NewChain::single(previous),
     };
     let added = chain.add_packs(&snapshot, is_wanted, preferred.map(pack_stem), bitmap.as_ref(), progress);
     let is_added = added.map_err(said_of_packs)?;
@@ -98,18 +101,21 @@ fn write(
     if !is_added {
         return match args.layer.incremental {
             true => Ok(()),
-            false => Err(Fatal::error("no pack files to index.")),
+            false => Err(Fatal::minus_one("no pack files to index.")),
         };
     }
     publish(call, lock, &args.layer, chain)
 }
 
-/// Nothing of an old file is reused, so damage in it does no harm.
-fn warn_of_damage(call: &Call, snapshot: &Snapshot) {
-    let old = snapshot.own_multi_pack_index().filter(|own| !own.is_chain);
-    if old.is_some_and(|own| own.chain.layers().iter().any(|file| file.verify_checksum().is_err())) {
+/// The single file that there is, unless it is damaged.
+fn previous(call: &Call, snapshot: &Snapshot) -> Option<Index<Mapped>> {
+    let own = snapshot.own_multi_pack_index().filter(|own| !own.is_chain)?;
+    let file = own.chain.layers().first()?.clone();
+    if file.verify_checksum().is_err() {
         error_line!(call, "warning: ignoring existing multi-pack-index; checksum mismatch");
+        return None;
     }
+    Some(file)
 }
 
 /// The chain below a new file.
@@ -125,10 +131,7 @@ fn base(snapshot: &Snapshot, args: &MultiPackIndexLayerOptions, has_bitmap: bool
     let without_order = chain.chain().layers().iter().rev().find(|layer| !layer.has_bit_order());
     match without_order.filter(|_| has_bitmap) {
         Some(layer) => {
-            let mut fatal =
-                Fatal::error(format!("could not load reverse index for MIDX {}", layer.checksum()));
-            fatal.code = 255;
-            Err(fatal)
+            Err(Fatal::minus_one(format!("could not load reverse index for MIDX {}", layer.checksum())))
         }
         None => Ok(chain),
     }
@@ -358,14 +361,15 @@ fn is_without_single(call: &Call, repository: &Repository, verb: &str) -> Result
     }
 }
 
-/// A multi-pack-index without bitmaps; `None` if there are no packs for it.
+/// A multi-pack-index without bitmaps that goes on from `previous`; `None` if there are no packs for it.
 fn single(
     snapshot: &Arc<Snapshot>,
+    previous: Index<Mapped>,
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     progress: &Progress,
 ) -> Result<Option<MultiPackIndexFile>, Fatal> {
-    let mut made = NewChain::of(None, 0);
+    let mut made = NewChain::single(Some(previous));
     made.add_packs(snapshot, is_wanted, preferred, None, progress)?;
     Ok(made.into_new_file())
 }
@@ -401,7 +405,9 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
     // As in git, packs that are newer than the index get into it.
     let is_wanted = |pack: &Pack| !names.contains(&pack.name()) || stays(pack);
-    match single(&snapshot, is_wanted, None, progress)? {
+    let file = single(&snapshot, index.clone(), is_wanted, None, progress)?;
+    check_replaced(&snapshot, &unused, file.as_ref())?;
+    match file {
         Some(file) => lock.publish(&file)?,
         None => lock.remove()?,
     }
@@ -409,6 +415,34 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     let pack_dir: &Path = &snapshot.own_pack_dir();
     for pack in unused {
         remove_pack(&pack_dir.join(pack.name()))?;
+    }
+    Ok(())
+}
+
+/// The word of a multi-pack-index is not enough to delete a pack: each of its objects must be where the new file says.
+fn check_replaced(
+    snapshot: &Snapshot,
+    unused: &[&Pack],
+    file: Option<&MultiPackIndexFile>,
+) -> Result<(), Fatal> {
+    let file = file.map(|file| Index::open(file.bytes.as_slice(), snapshot.hash_kind()));
+    let file = file.transpose().map_err(Fatal::new)?;
+    let own = snapshot.packs().iter().filter(|pack| pack.is_local());
+    let by_name: HashMap<&str, &Pack> = own.map(|pack| (pack.name(), pack)).collect();
+    let staying = file.as_ref().into_iter().flat_map(|file| file.pack_stems());
+    let staying: Vec<Option<&&Pack>> = staying.map(|name| by_name.get(name)).collect();
+    let is_elsewhere = |id: &oid| {
+        let file = file.as_ref()?;
+        let (pack, offset) = file.pack_and_offset_at(file.position_of(id)?)?;
+        let index = staying[pack as usize]?.index();
+        Some(index.offset_at(index.position_of(id)?) == offset)
+    };
+    for pack in unused {
+        let ids = (0..pack.len()).map(|position| pack.index().id_at(position));
+        if let Some(id) = ids.into_iter().find(|id| is_elsewhere(id) != Some(true)) {
+            let name = pack.name();
+            return Err(Fatal::new(format!("multi-pack-index is damaged: object {id} is only in {name}")));
+        }
     }
     Ok(())
 }
@@ -441,7 +475,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let after = repository.snapshot()?;
     // So that `expire` finds nothing used in the packs that were combined.
     let preferred = new.first().copied();
-    if let Some(file) = single(&after, is_wanted, preferred, &progress)? {
+    if let Some(file) = single(&after, index.clone(), is_wanted, preferred, &progress)? {
         progress.finish();
         lock.publish(&file)?;
     }

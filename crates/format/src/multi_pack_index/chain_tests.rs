@@ -20,7 +20,7 @@ fn add(chain: &mut MultiPackIndexChain<Vec<u8>>, packs: &[(String, PackIndex<Vec
     let sources: Vec<_> = sources.collect();
     let hash = packs[0].1.hash_kind();
     let base = Base { objects: chain.len(), has: &|id| chain.position_of(id).is_some() };
-    let bytes = write(&sources, hash, base, WriteOptions { preferred: None, bit_order }).unwrap();
+    let bytes = write(&sources, hash, base, None, WriteOptions { preferred: None, bit_order }).unwrap();
     push(chain, bytes, hash).unwrap();
 }
 
@@ -147,7 +147,7 @@ fn a_preferred_pack_stays_first() {
     let sources: Vec<_> =
         indexes[..3].iter().map(|(name, index)| SourcePack { name, index, modified_seconds: 0 }).collect();
     let options = WriteOptions { preferred: Some(1), bit_order: true };
-    let bytes = write(&sources, HashKind::Sha1, Base::NONE, options).unwrap();
+    let bytes = write(&sources, HashKind::Sha1, Base::NONE, None, options).unwrap();
     let mut chain = MultiPackIndexChain::empty();
     push(&mut chain, bytes, HashKind::Sha1).unwrap();
     add(&mut chain, &indexes[3..], true);

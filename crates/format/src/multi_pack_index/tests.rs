@@ -160,6 +160,17 @@ fn sources(repo: &Repo, seconds: &[i64]) -> Vec<TestPack> {
 }
 
 fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Result<Vec<u8>, MidxWriteError> {
+    written_after(None, sources, hash, options)
+}
+
+fn written_after(
+    previous: Option<&[u8]>,
+    sources: &[TestPack],
+    hash: HashKind,
+    options: WriteOptions,
+) -> Result<Vec<u8>, MidxWriteError> {
+    let previous = previous.map(|bytes| MultiPackIndex::open(bytes.to_vec(), hash).unwrap());
+    let previous = previous.as_ref();
     let packs: Vec<_> = sources
         .iter()
         .map(|source| SourcePack {
@@ -171,8 +182,8 @@ fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Resul
     // The order of the packs does not matter.
     let turned: Vec<_> = packs.iter().rev().map(|pack| SourcePack { ..*pack }).collect();
     let preferred = options.preferred.map(|at| turned.len() - 1 - at);
-    let result = write(&packs, hash, Base::NONE, options);
-    assert!(result == write(&turned, hash, Base::NONE, WriteOptions { preferred, ..options }));
+    let result = write(&packs, hash, Base::NONE, previous, options);
+    assert!(result == write(&turned, hash, Base::NONE, previous, WriteOptions { preferred, ..options }));
     result
 }
 
@@ -212,6 +223,44 @@ fn written_as_git_writes_it() {
             }
         }
     }
+}
+
+#[test]
+fn an_older_file_keeps_its_choices_as_in_git() {
+    let hash = HashKind::Sha1;
+    let repo = overlapping(hash);
+    let file = repo.path().join("objects/pack/multi-pack-index");
+    let first = |sources: &[TestPack], preferred: usize| {
+        let _ = std::fs::remove_file(&file);
+        let names: String = sources[..3].iter().map(|source| format!("{}\n", source.name)).collect();
+        let option = format!("--preferred-pack={}", sources[preferred].name);
+        repo.git_with_input(&["multi-pack-index", "write", "--stdin-packs", &option], names.as_bytes());
+        read(&file)
+    };
+    let mut kept = 0;
+    for seconds in [[1000, 2000, 3000, 4000], [4000, 3000, 2000, 1000], [3000, 1000, 4000, 2000]] {
+        let sources = sources(&repo, &seconds);
+        for (before, after) in (0..3).flat_map(|before| [None, Some(0), Some(3)].map(|after| (before, after)))
+        {
+            let previous = first(&sources, before);
+            let option = after.map(|at: usize| format!("--preferred-pack={}", sources[at].name));
+            repo.git(
+                &[&["multi-pack-index", "write"][..], &option.as_deref().into_iter().collect::<Vec<_>>()]
+                    .concat(),
+            );
+            let options = WriteOptions { preferred: after, bit_order: false };
+            let ours = written_after(Some(&previous), &sources, hash, options).unwrap();
+            assert!(ours == read(&file), "{seconds:?} {before} {after:?}");
+            check(&repo, &ours, hash);
+            kept += usize::from(ours != written(&sources, hash, options).unwrap());
+        }
+        // Of a pack that is gone, no copy can be kept.
+        let previous = first(&sources, 0);
+        let options = WriteOptions { preferred: None, bit_order: false };
+        let ours = written_after(Some(&previous), &sources[1..], hash, options).unwrap();
+        assert!(ours == written(&sources[1..], hash, options).unwrap());
+    }
+    assert!(kept > 0, "never does the older file matter");
 }
 
 #[test]

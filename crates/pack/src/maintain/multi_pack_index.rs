@@ -4,17 +4,19 @@ use std::collections::HashSet;
 use std::time::UNIX_EPOCH;
 
 use packrace_format::multi_pack_index::{
-    Base, MidxWriteError, MultiPackIndexChain, SourcePack, WriteOptions, write,
+    Base, MidxWriteError, MultiPackIndex, MultiPackIndexChain, SourcePack, WriteOptions, write,
 };
-use packrace_store::{Pack, Snapshot};
+use packrace_store::{Mapped, Pack, Snapshot};
 
 use crate::progress::{Phase, ProgressSink};
 
 /// Makes a multi-pack-index of the repository's own packs that `is_wanted` and `base`, the chain below, does not
 /// cover; `None` if there are none. Copies in the pack named `preferred` win. `bit_order` allows bitmaps for it.
+/// `previous`, which must be whole, is a file to go on from: see [`write`].
 pub fn make(
     snapshot: &Snapshot,
     base: &MultiPackIndexChain<impl AsRef<[u8]>>,
+    previous: Option<&MultiPackIndex<Mapped>>,
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     bit_order: bool,
@@ -39,7 +41,7 @@ pub fn make(
     progress.report(Phase::AddingPacks, 0, 0);
     let preferred = preferred.and_then(|name| packs.iter().position(|pack| pack.name() == name));
     let base = Base { objects: base.len(), has: &|id| base.position_of(id).is_some() };
-    let made = write(&sources, snapshot.hash_kind(), base, WriteOptions { preferred, bit_order })?;
+    let made = write(&sources, snapshot.hash_kind(), base, previous, WriteOptions { preferred, bit_order })?;
     progress.report(Phase::AddingPacks, sources.len() as u64, 0);
     Ok(Some(made))
 }
