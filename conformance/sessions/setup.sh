@@ -114,3 +114,19 @@ stock config core.bare many
 git add f
 git symbolic-ref HEAD
 GIT_WORK_TREE=. git add f
+
+## GIT_TRACE_SETUP shows the repository that is found
+history 1
+mkdir -p sub/dir
+stock worktree add -q linked
+GIT_TRACE_BARE=1
+GIT_TRACE_SETUP=1
+export GIT_TRACE_BARE GIT_TRACE_SETUP
+git for-each-ref
+(cd sub/dir && git for-each-ref)
+(cd sub/dir && GIT_DIR=../../.git git for-each-ref)
+(cd sub/dir && GIT_DIR=../../.git GIT_WORK_TREE=../.. git for-each-ref)
+(cd .git && git for-each-ref)
+(cd .git/refs && git for-each-ref)
+(cd linked && git for-each-ref)
+git --git-dir=.git for-each-ref

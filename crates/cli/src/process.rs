@@ -30,7 +30,7 @@ pub fn environment(typed: &VariableOptions) -> Environment {
 
 /// Where the process writes reports on itself.
 pub struct Reports {
-    /// `GIT_TRACE2` and the like, and `GIT_TRACE`.
+    /// `GIT_TRACE2` and the like, and the older kinds.
     pub trace2: TraceVariables,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
@@ -39,7 +39,8 @@ pub struct Reports {
 impl Reports {
     /// The reports that variables request.
     pub fn asked_for() -> Self {
-        let named = variables(&["GIT_TRACE", "GIT_TRACE_BARE", "GIT_TRACE2*"]).into_iter();
+        let older = ["GIT_TRACE", "GIT_TRACE_BARE", "GIT_TRACE_SETUP", "GIT_TRACE_PERFORMANCE"];
+        let named = variables(&[older.as_slice(), &["GIT_TRACE2*"]].concat()).into_iter();
         let named = named.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let io_report = std::env::var_os("PACKRACE_IO_REPORT").filter(|path| !path.is_empty());
         Reports {

@@ -18,6 +18,10 @@ pub(super) enum TraceFormat {
     Event,
     /// The older trace of commands: of this process, and of those that it starts.
     Commands,
+    /// The older trace of the repository that was found.
+    Setup,
+    /// The older trace of times.
+    Performance,
 }
 
 /// An event, and when it happened.
@@ -71,8 +75,19 @@ impl EventDetail<'_> {
 }
 
 impl TraceFormat {
-    pub(super) const ALL: [TraceFormat; 4] =
-        [TraceFormat::Normal, TraceFormat::Perf, TraceFormat::Event, TraceFormat::Commands];
+    pub(super) const ALL: [TraceFormat; 6] = [
+        TraceFormat::Normal,
+        TraceFormat::Perf,
+        TraceFormat::Event,
+        TraceFormat::Commands,
+        TraceFormat::Setup,
+        TraceFormat::Performance,
+    ];
+
+    /// Whether it is older than trace2, and has its targets, its time and its words.
+    pub(super) fn is_classic(self) -> bool {
+        matches!(self, TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance)
+    }
 
     pub(super) fn variable(self) -> &'static str {
         match self {
@@ -80,6 +95,8 @@ impl TraceFormat {
             TraceFormat::Perf => "GIT_TRACE2_PERF",
             TraceFormat::Event => "GIT_TRACE2_EVENT",
             TraceFormat::Commands => "GIT_TRACE",
+            TraceFormat::Setup => "GIT_TRACE_SETUP",
+            TraceFormat::Performance => "GIT_TRACE_PERFORMANCE",
         }
     }
 
@@ -88,7 +105,7 @@ impl TraceFormat {
             TraceFormat::Normal => "GIT_TRACE2_BRIEF",
             TraceFormat::Perf => "GIT_TRACE2_PERF_BRIEF",
             TraceFormat::Event => "GIT_TRACE2_EVENT_BRIEF",
-            TraceFormat::Commands => "GIT_TRACE_BARE",
+            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => "GIT_TRACE_BARE",
         }
     }
 
@@ -98,7 +115,7 @@ impl TraceFormat {
             TraceFormat::Normal => Some("normaltarget"),
             TraceFormat::Perf => Some("perftarget"),
             TraceFormat::Event => Some("eventtarget"),
-            TraceFormat::Commands => None,
+            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => None,
         }
     }
 
@@ -108,7 +125,7 @@ impl TraceFormat {
             TraceFormat::Normal => Some("normalbrief"),
             TraceFormat::Perf => Some("perfbrief"),
             TraceFormat::Event => Some("eventbrief"),
-            TraceFormat::Commands => None,
+            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => None,
         }
     }
 }

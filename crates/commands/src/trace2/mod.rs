@@ -10,6 +10,7 @@ pub(crate) mod packets;
 mod params;
 mod perf;
 mod recorder;
+mod setup;
 mod target;
 
 use std::ffi::{OsStr, OsString};
@@ -28,7 +29,7 @@ use crate::call::Call;
 use crate::call::discovery::repository_if_any;
 use crate::options::{MultiPackIndexAction, MultiPackIndexOptions};
 use crate::work_tree::WorkTree;
-use formats::{EventDetail, TraceFormat};
+use formats::{EventDetail, TraceFormat, command_line};
 use params::TraceParams;
 use recorder::{TraceOutput, TraceRecorder};
 use target::TraceTarget;
@@ -64,7 +65,8 @@ const ELSEWHERE: [&str; 14] = [
 /// The variables of the environment that say what is traced.
 #[derive(Debug, Clone, Default)]
 pub struct TraceVariables {
-    /// Name and value of each that is set and begins with `GIT_TRACE2`, of `GIT_TRACE` and of `GIT_TRACE_BARE`.
+    /// Name and value of each that is set and begins with `GIT_TRACE2`, or is `GIT_TRACE`, `GIT_TRACE_BARE`, `GIT_TRACE_SETUP`
+    /// or `GIT_TRACE_PERFORMANCE`.
     pub variables: Vec<(String, OsString)>,
 }
 
@@ -149,6 +151,7 @@ pub struct Trace {
     /// The commands of the parents.
     parents: Option<String>,
     argv: Vec<String>,
+    began: Instant,
 }
 
 impl Trace {
@@ -193,7 +196,9 @@ impl Trace {
             variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),
         };
         let parents = variables.value(PARENT_NAME).map(|names| names.to_string_lossy().into_owned());
-        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents, argv: words(argv) };
+        let began = recorder.began.1;
+        let recorder = Arc::new(Mutex::new(recorder));
+        let trace = Trace { recorder, params, parents, argv: words(argv), began };
         trace.starts();
         Some(trace)
     }
@@ -213,6 +218,10 @@ impl Trace {
 
     fn add(&self, detail: EventDetail<'_>) {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner).add(detail);
+    }
+
+    fn add_classic(&self, format: TraceFormat, lines: &[String]) {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).add_classic(format, lines);
     }
 
     fn shown(&self, words: Vec<String>) -> Vec<String> {
@@ -240,6 +249,10 @@ impl Trace {
         let add_repository = || {
             if let Some(tree) = &top {
                 self.add(EventDetail::Repository(&tree.top.to_string_lossy()));
+            }
+            let repository = repository.as_ref().filter(|_| !is_elsewhere);
+            if let Some(lines) = repository.and_then(|found| setup::lines(call, found, top.as_ref())) {
+                self.add_classic(TraceFormat::Setup, &lines);
             }
         };
         // As in git, which looks for a repository late.
@@ -294,6 +307,10 @@ impl Trace {
         }
         self.add(EventDetail::Counter { category: "fsync", name: "hardware-flush", count: syncs });
         self.add(EventDetail::AtExit(code));
+        let ran = self.began.elapsed().as_secs_f64();
+        let command = command_line(&self.shown(self.argv.clone()));
+        let line = format!("performance: {ran:.9} s: git command: {command}");
+        self.add_classic(TraceFormat::Performance, &[line]);
     }
 }
 

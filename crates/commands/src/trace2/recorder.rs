@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use packrace_os::trace::{ChildClass, TraceStep};
 
-use super::formats::{EventDetail, TraceEvent, TraceFormat, commands_line};
+use super::formats::{EventDetail, TraceEvent, TraceFormat, classic_line, commands_line};
 use super::params::redacted;
 use super::target::{OpenedTarget, TraceTarget, TraceWriter};
 use super::{event, normal, perf, words};
@@ -44,11 +44,9 @@ impl TraceRecorder {
     /// left out.
     pub(super) fn open(&mut self, output: TraceOutput, target: &TraceTarget, max_files: usize) {
         let variable = output.format.variable();
-        let opened = match output.format {
-            TraceFormat::Commands => {
-                target.open_classic().map(|writer| OpenedTarget { writer, is_last: false })
-            }
-            _ => target.open(&self.sid, max_files),
+        let opened = match output.format.is_classic() {
+            true => target.open_classic().map(|writer| OpenedTarget { writer, is_last: false }),
+            false => target.open(&self.sid, max_files),
         };
         let failed = match opened {
             Ok(OpenedTarget { writer, is_last }) => {
@@ -56,7 +54,7 @@ impl TraceRecorder {
             }
             Err(failed) => failed,
         };
-        if output.format == TraceFormat::Commands {
+        if output.format.is_classic() {
             (self.to_stderr)(&format!("warning: {}\n", failed.classic_text(variable)));
         } else if failed.is_always_told() || self.reports_failures {
             (self.to_stderr)(&format!("warning: trace2: {}\n", failed.text(variable)));
@@ -86,9 +84,29 @@ impl TraceRecorder {
         if matches!(detail, EventDetail::RegionEnter(_)) {
             self.regions.push(now);
         }
-        let (nesting, to_stderr, reports_failures) = (self.nesting, self.to_stderr, self.reports_failures);
+        let line = |output: &TraceOutput| output.line(&event, self.nesting);
+        let lines: Vec<Option<String>> = self.outputs.iter().map(line).collect();
+        self.write(lines);
+    }
+
+    /// Writes lines that only this older kind of trace has.
+    pub(super) fn add_classic(&mut self, format: TraceFormat, lines: &[String]) {
+        let after = self.began.1.elapsed();
+        let at = self.began.0.checked_add(after).unwrap_or(self.began.0);
+        let text = |output: &TraceOutput| {
+            let line = |line: &String| classic_line(at, output.is_brief, line);
+            (output.format == format).then(|| lines.iter().map(line).collect())
+        };
+        let lines: Vec<Option<String>> = self.outputs.iter().map(text).collect();
+        self.write(lines);
+    }
+
+    /// Writes a line to each output, if it has one for it.
+    fn write(&mut self, lines: Vec<Option<String>>) {
+        let (to_stderr, reports_failures) = (self.to_stderr, self.reports_failures);
+        let mut lines = lines.into_iter();
         self.outputs.retain_mut(|output| {
-            let Some(line) = output.line(&event, nesting) else { return true };
+            let Some(line) = lines.next().flatten() else { return true };
             let Err(error) = output.writer.write(&line, to_stderr) else { return true };
             if reports_failures {
                 let (variable, reason) = (output.format.variable(), packrace_os::reason(&error));
@@ -148,6 +166,7 @@ impl TraceOutput {
             (_, TraceFormat::Perf) => perf::line(event, self.is_brief),
             (_, TraceFormat::Event) => Some(event::line(event, self.is_brief)),
             (_, TraceFormat::Commands) => commands_line(event, self.is_brief),
+            (_, TraceFormat::Setup | TraceFormat::Performance) => None,
         }
     }
 }
