@@ -215,3 +215,23 @@ git -c color.ui=never reflog
 git -c pretty.own='%h%d' reflog --pretty=own
 git -c log.showSignature=true reflog --format=%h
 GIT_PAGER_IN_USE=1 git reflog -1
+
+## a reflog without entries
+# in: files reftable sha1
+# exits: 128
+history 2
+stock reflog expire --expire=now --all
+git reflog show main@{0}
+git reflog show main
+git reflog show main@{1}
+
+## expired as of now, as a widely copied setting has it
+# in: files reftable sha1
+history 3
+commit one
+commit two
+git -c gc.reflogExpire=0 -c gc.reflogExpireUnreachable=0 reflog expire --all
+git reflog
+commit three
+git reflog expire --expire=0 --all
+git reflog

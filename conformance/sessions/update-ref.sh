@@ -190,3 +190,26 @@ git reflog exists --end-of-options refs/heads/main
 # exits: 128
 history 2
 git update-ref --batch-updates refs/heads/x HEAD
+
+## values named by reflogs, by what was checked out before, by upstreams and by the index
+# in: files reftable sha1 sha256
+# exits: 128 128 128 128 128
+history 4
+stock branch side HEAD~2
+stock checkout -q side
+commit ahead
+stock checkout -q main
+stock config branch.main.remote .
+stock config branch.main.merge refs/heads/side
+stock commit -q --allow-empty -m one
+stock commit -q --allow-empty -m two
+for name in HEAD@{0} @{0} @{1} main@{1}^ heads/main@{1}~1 'main@{1}^{tree}' @{-1} @{-1}~1 @{u} main@{upstream} main@{now} main@{2100-01-01} :dir1/file1 :0:dir1/file1; do
+    git update-ref refs/values/one "$name"
+    git for-each-ref --format='%(objectname)' refs/values
+done
+git update-ref refs/values/one main@{77}
+git update-ref refs/values/one @{-7}
+git update-ref refs/values/one side@{u}
+git update-ref refs/values/one nothing@{u}
+git update-ref refs/values/one :1:dir1/file1
+git commit-tree -p main@{1} -m words 'HEAD@{1}^{tree}'

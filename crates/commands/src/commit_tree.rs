@@ -28,7 +28,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let config = repository.config();
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
-    let mut revisions = Revisions::new(&repository, &snapshot);
+    let mut revisions = Revisions::new(&repository, &snapshot, &call.streams.errors);
     let mut named = |name: &OsStr| {
         let found = revisions.resolve(name.as_encoded_bytes())?;
         found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
@@ -113,7 +113,8 @@ fn message(call: &Call, repository: &Repository, parts: &[MessagePart]) -> Resul
                 };
                 let mut file = std::fs::File::open(path_from_top(repository, call, path)?)
                     .map_err(|error| failed("could not open", &error))?;
-                file.read_to_end(&mut message).map_err(|error| failed("failed to read", &error))?;
+                file.read_to_end(&mut message)
+                    .map_err(|error| failed("git commit-tree: failed to read", &error))?;
             }
         }
     }

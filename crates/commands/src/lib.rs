@@ -71,6 +71,7 @@ pub mod stash;
 pub mod symbolic_ref;
 mod text;
 pub mod trace2;
+mod tracking;
 pub mod unpack_objects;
 pub mod update_index;
 pub mod update_ref;

@@ -38,7 +38,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
-    let mut revisions = Revisions::new(&repository, request_objects.snapshot());
+    let mut revisions = Revisions::new(&repository, request_objects.snapshot(), &call.streams.errors);
     let found = roots(&repository)?;
     let asked_bitmap = || bitmap_request(&repository, &found.refs, threads);
     let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
@@ -157,6 +157,12 @@ fn is_asked(typed: Option<bool>, config: &Config, name: &str) -> Result<bool, Fa
     })
 }
 
+/// The options for packs. Unlike `pack-objects`, 0 is no version of hashes, but the default.
+fn packing(args: &RepackOptions) -> PackingOptions {
+    let name_hash_version = args.packing.name_hash_version.filter(|version| *version > 0);
+    PackingOptions { name_hash_version, ..args.packing.clone() }
+}
+
 /// Pack settings, with no objects selected.
 pub(crate) fn base_request(
     call: &Call,
@@ -172,7 +178,7 @@ pub(crate) fn base_request(
         keep_packs: Vec::new(),
         tips: Vec::new(),
         soft_tips: Vec::new(),
-        settings: reused(args, settings(call, &args.packing, &args.filter, config, threads)?),
+        settings: reused(args, settings(call, &packing(args), &args.filter, config, threads)?),
         cruft_settings: reused(args, cruft_settings(call, args, config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
@@ -322,7 +328,7 @@ fn cruft_settings(
         window_memory: memory,
         depth: number(args.packing.depth, "repack.cruftDepth")?,
         threads: number(args.packing.threads, "repack.cruftThreads")?,
-        ..args.packing.clone()
+        ..packing(args)
     };
     settings(call, &packing, &[], config, threads)
 }

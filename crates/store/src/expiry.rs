@@ -6,6 +6,8 @@ pub fn expiry(text: &str) -> Option<i64> {
     match text {
         "never" | "false" => Some(0),
         "all" | "now" => Some(i64::MAX),
+        // As in git: settings such as `gc.reflogExpire=0` are widely copied.
+        "0" => Some(gix_date::Zoned::now().timestamp().as_second()),
         _ => {
             let seconds = |text: &str| gix_date::parse(text, Some(gix_date::Zoned::now())).ok();
             let time = seconds(text).or_else(|| seconds(&in_iso_order(text)?))?;
@@ -66,5 +68,6 @@ mod tests {
         check("2 weeks ago", 14 * 86_400);
         check("1.hour.ago", 3600);
         check("yesterday", 86_400);
+        check("0", 0);
     }
 }

@@ -11,6 +11,7 @@ use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm, Who};
 use super::describe::Describer;
 use super::describe_form::DescribeForm;
 use super::history::AheadBehindCounts;
+use super::history::LoadedHistory;
 use super::item::RefItem;
 use super::mailmap::{Mailmap, MappedCreators};
 use super::message::{self, Message};
@@ -18,10 +19,10 @@ use super::names::{self, ShortNames};
 use super::objects::ListedObjects;
 use super::signatures::Signatures;
 use super::sort::KeyValue;
-use super::tracking::Tracking;
 use super::worktrees;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::tracking::Tracking;
 
 /// The known parts of an object.
 #[derive(Debug, Default)]
@@ -43,6 +44,8 @@ pub struct Values<'a> {
     peeled: Looked,
     names: ShortNames<'a>,
     tracking: Option<Tracking<'a>>,
+    /// For the counts of upstreams.
+    history: Option<LoadedHistory>,
     head: Option<Vec<u8>>,
     worktrees: Option<worktrees::Heads>,
     abbreviation: Option<usize>,
@@ -71,6 +74,7 @@ impl<'a> Values<'a> {
             peeled: Looked::default(),
             names: ShortNames::new(repository, refs),
             tracking: None,
+            history: None,
             head: None,
             worktrees: None,
             abbreviation: None,
@@ -446,8 +450,8 @@ impl<'a> Values<'a> {
             return Ok(());
         };
         let snapshot = self.objects.snapshot()?.clone();
-        let tracking = self.tracking.as_mut().expect("set above");
-        let Some(counts) = tracking.count(&snapshot, &item.id, &other.id)? else { return Ok(()) };
+        let history = self.history.get_or_insert_with(|| LoadedHistory::new(snapshot));
+        let Some(counts) = history.ahead_behind(&item.id, &other.id)? else { return Ok(()) };
         write_counts(counts, form, out);
         Ok(())
     }

@@ -211,6 +211,16 @@ impl LoadedHistory {
         Ok(tips.iter().map(|tip| answers.get(*tip) & YES != 0).collect())
     }
 
+    /// Ahead and behind counts of two refs; `None` if one of them leads to no commit.
+    pub fn ahead_behind(
+        &mut self,
+        own: &ObjectId,
+        other: &ObjectId,
+    ) -> Result<Option<(usize, usize)>, Fatal> {
+        let (Some(own), Some(other)) = (self.commit(*own)?, self.commit(*other)?) else { return Ok(None) };
+        self.count(own, other).map(Some)
+    }
+
     /// How many commits only `left` reaches, and how many only `right` reaches.
     pub fn count(&mut self, left: CommitNo, right: CommitNo) -> Result<(usize, usize), Fatal> {
         if left == right {

@@ -34,7 +34,7 @@ impl<'a> ListedObjects<'a> {
     /// The object that a revision names; `None` if it names none.
     pub fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let snapshot = self.snapshot()?;
-        let found = Revisions::new(self.repository, snapshot).resolve(revision)?;
+        let found = Revisions::new(self.repository, snapshot, self.errors).resolve(revision)?;
         if found.is_some() {
             self.warn_of_ambiguity(revision)?;
         }

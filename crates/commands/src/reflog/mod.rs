@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::ObjectId;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, SHORT_NAME_RULES, Value, is_good_name};
+use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
 use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
@@ -17,6 +17,7 @@ use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
 };
 use crate::ref_changes::RefChanges;
+use crate::revisions::{entry, logged_name, moment, number};
 
 /// Exit code of git's failing subcommands.
 const FAILED: u8 = 255;
@@ -68,46 +69,6 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
 fn failed(call: &Call, text: String) -> Fatal {
     error_line!(call, "error: {text}");
     Fatal::silent(FAILED)
-}
-
-/// The ref whose reflog a short name selects.
-fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
-    let name = if name == b"@" { b"HEAD" } else { name };
-    for (before, after) in SHORT_NAME_RULES {
-        let full = [before, name, after].concat();
-        if is_good_name(&full) && repository.refs().log(&full).map_err(Fatal::new)?.is_some() {
-            return Ok(Some(full));
-        }
-    }
-    Ok(None)
-}
-
-/// The ref that a short name selects.
-fn ref_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
-    let name = if name == b"@" { b"HEAD" } else { name };
-    for (before, after) in SHORT_NAME_RULES {
-        let full = [before, name, after].concat();
-        if is_good_name(&full) && repository.refs().resolve(&full).map_err(Fatal::new)?.is_some() {
-            return Ok(Some(full));
-        }
-    }
-    Ok(None)
-}
-
-/// Splits `name@{N}`.
-fn entry(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = text.windows(2).position(|pair| pair == b"@{")?;
-    let spec = &text[at + 2..];
-    Some((&text[..at], spec.strip_suffix(b"}").unwrap_or(spec)))
-}
-
-fn number(spec: &[u8]) -> Option<usize> {
-    std::str::from_utf8(spec).ok()?.parse().ok()
-}
-
-/// Seconds since 1970.
-pub(crate) fn moment(spec: &[u8]) -> Option<u64> {
-    u64::try_from(expiry(std::str::from_utf8(spec).ok()?)?).ok()
 }
 
 fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {

@@ -7,12 +7,12 @@ use packrace_store::expiry::expiry;
 use packrace_store::refs::{LoggedChange, Value};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
-use super::{entry, logged_name, moment, number, ref_name};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::git_output::leave_log;
 use crate::options::{LogOptions, ReflogShowOptions};
 use crate::ref_filter::{self, DateFormat, ListedObjects, LogFormat, LogStyle, ShownEntry, Values, shorten};
+use crate::revisions::{FirstEntry, entry, first_entry, logged_name, ref_name, shown_count};
 
 /// Output is written in pieces of at least this size.
 const WRITE_BYTES: usize = 64 << 10;
@@ -93,7 +93,7 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
     // Git tells the name that was typed, and for none that of the branch.
     let told =
         if typed.starts_with(b"@{") { name.strip_prefix(b"refs/heads/").unwrap_or(&name) } else { &name };
-    let (shown, since) = shown_count(told, &log, first)?;
+    let (shown, since) = shown_count(&full, told, &log, first)?;
     log.truncate(shown);
     let mut entries = Vec::new();
     for (position, change) in log.into_iter().enumerate() {
@@ -104,48 +104,6 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
         }
     }
     Ok(ShownLog { name, is_dated, entries, since })
-}
-
-/// The entry to begin with.
-pub(crate) enum FirstEntry {
-    /// By number, from the newest.
-    Number(usize),
-    /// The last one at this time, in seconds since 1970.
-    At(u64),
-}
-
-pub(crate) fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
-    number(spec).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
-}
-
-/// How many entries of a log, from its oldest, are the first to show and those before it, and what is said of a log that begins later.
-pub(crate) fn shown_count(
-    name: &[u8],
-    log: &[LoggedChange],
-    first: Option<FirstEntry>,
-) -> Result<(usize, Option<String>), Fatal> {
-    let shown = || String::from_utf8_lossy(name).into_owned();
-    match first {
-        None => Ok((log.len(), None)),
-        Some(FirstEntry::Number(number)) => log
-            .len()
-            .checked_sub(number)
-            .filter(|left| *left > 0)
-            .map(|left| (left, None))
-            .ok_or_else(|| Fatal::new(format!("log for '{}' only has {} entries", shown(), log.len()))),
-        Some(FirstEntry::At(moment)) => {
-            let last = log.iter().rposition(|change| change.seconds() <= moment);
-            let Some(oldest) = log.first().filter(|_| last.is_none()) else {
-                return Ok((last.map_or(0, |last| last + 1), None));
-            };
-            let mut since = Vec::new();
-            if let Some(when) = ref_filter::moment(&oldest.who) {
-                DateFormat::parse(b"rfc", false)?.write(when, 0, &mut since)?;
-            }
-            let since = String::from_utf8_lossy(&since);
-            Ok((0, Some(format!("warning: log for '{}' only goes back to {since}", shown()))))
-        }
-    }
 }
 
 /// The branch that `@{…}` is about, or `HEAD` itself.

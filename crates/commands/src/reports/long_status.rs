@@ -14,8 +14,9 @@ use packrace_worktree::status::{FileState, Status, UntrackedMode};
 
 use crate::call::fatal::Fatal;
 use crate::call::{Call, has_colors};
-use crate::ref_filter::{Tracking, shorten};
+use crate::ref_filter::{LoadedHistory, shorten};
 use crate::text::quoting::PathStyle;
+use crate::tracking::Tracking;
 
 /// Maximum number of files for rename detection (git-config, "diff.renameLimit").
 const RENAME_LIMIT: usize = 1000;
@@ -171,7 +172,7 @@ impl<'a> LongStatus<'a> {
 
     /// The upstream of the branch, and the ahead and behind counts.
     fn upstream(&mut self, branch: &[u8], head: ObjectId) -> Result<(), Fatal> {
-        let mut tracking = Tracking::new(self.repository)?;
+        let tracking = Tracking::new(self.repository)?;
         let Some(upstream) = tracking.target(branch, false)? else { return Ok(()) };
         let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
         let mut exists = |name: &[u8]| Ok(refs.resolve(name).map_err(Fatal::new)?.is_some());
@@ -179,7 +180,7 @@ impl<'a> LongStatus<'a> {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         let found = refs.resolve(&upstream).map_err(Fatal::new)?;
         let counts = match found {
-            Some(found) => tracking.count(&self.repository.snapshot()?, &head, &found.id)?,
+            Some(found) => LoadedHistory::new(self.repository.snapshot()?).ahead_behind(&head, &found.id)?,
             None => None,
         };
         let (text, hint) = match counts {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Expected, LogEdit, RefChange, SHORT_NAME_RULES, TransactionMode};
+use packrace_store::refs::{Expected, LogEdit, RefChange, TransactionMode};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
@@ -11,11 +11,8 @@ use super::{Context, REF, complain, say};
 use crate::call::fatal::Fatal;
 use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
-use crate::reflog::moment;
-use crate::reflog::show::{self, FirstEntry, first_entry, shown_count};
-
-/// Most digits of the number of an entry.
-const MAX_DIGITS: usize = 8;
+use crate::reflog::show;
+use crate::revisions::{entry, ref_name};
 
 /// A requested entry.
 pub(super) struct StashEntry {
@@ -68,7 +65,7 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     let Some(stash) = Stash::read(&objects, &id)? else {
         return Err(Fatal::new(format!("'{shown}' is not a stash-like commit")));
     };
-    let is_listed = full_name(context, name)?.as_deref() == Some(REF);
+    let is_listed = ref_name(context.repository, name)?.as_deref() == Some(REF);
     Ok(StashEntry { shown, stash, is_listed, number })
 }
 
@@ -77,64 +74,15 @@ fn split(revision: &[u8]) -> (&[u8], &[u8]) {
     revision.split_at(revision.iter().position(|byte| *byte == b'@').unwrap_or(revision.len()))
 }
 
-/// What a revision names, also one with an entry of a reflog (`stash@{1}^2`); and the number of the entry if nothing follows.
+/// What a revision names; and the number of the entry of a reflog, if it is one and nothing follows.
 fn resolve(context: &Context<'_>, revision: &[u8]) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
-    let (name, rest) = split(revision);
-    let Some((first, after)) = selection(rest) else {
-        return Ok(context.resolve(revision)?.map(|id| (id, None)));
-    };
-    let Some((id, number)) = logged(context, name, first)? else { return Ok(None) };
-    if after.is_empty() {
-        return Ok(Some((id, number)));
+    if revision.ends_with(b"}")
+        && let Some((name, spec)) = entry(revision)
+        && let Some(named) = context.revisions()?.logged(name, spec)?
+    {
+        return Ok(Some((named.id, named.number)));
     }
-    let id = context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?;
-    Ok(id.map(|id| (id, None)))
-}
-
-/// Splits `@{N}` or `@{DATE}` from the text after it. Numbers of more digits are dates (watched), and a
-/// moment that expiry has beside dates is none.
-fn selection(text: &[u8]) -> Option<(FirstEntry, &[u8])> {
-    let text = text.strip_prefix(b"@{")?;
-    let end = text.iter().position(|byte| *byte == b'}')?;
-    let (spec, after) = (text.get(..end)?, text.get(end + 1..)?);
-    let is_long = spec.len() > MAX_DIGITS && spec.iter().all(u8::is_ascii_digit);
-    let first = match spec {
-        b"all" | b"never" | b"false" => None,
-        _ if is_long => moment(spec).map(FirstEntry::At),
-        _ => first_entry(spec),
-    };
-    Some((first?, after))
-}
-
-/// The ref that a short name selects.
-fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
-    for (before, after) in SHORT_NAME_RULES {
-        let full = [before, name, after].concat();
-        if packrace_store::refs::is_good_name(&full)
-            && context.repository.refs().resolve(&full).map_err(Fatal::new)?.is_some()
-        {
-            return Ok(Some(full));
-        }
-    }
-    Ok(None)
-}
-
-/// The new object of a reflog entry, and its number from the newest; as in git, the oldest entry stands for
-/// earlier times, but has no number then: git drops none.
-fn logged(
-    context: &Context<'_>,
-    name: &[u8],
-    first: FirstEntry,
-) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
-    let Some(full) = full_name(context, name)? else { return Ok(None) };
-    let log = context.repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
-    let (shown, since) = shown_count(name, &log, Some(first))?;
-    if let Some(since) = since {
-        complain(context.call, &[since]);
-        return Ok(log.first().map(|change| (change.new, None)));
-    }
-    let last = shown.checked_sub(1).and_then(|last| log.get(last));
-    Ok(last.map(|change| (change.new, Some(log.len() - shown))))
+    Ok(context.resolve(revision)?.map(|id| (id, None)))
 }
 
 pub(super) fn list(context: &Context<'_>, options: &LogOptions) -> Result<(), Fatal> {

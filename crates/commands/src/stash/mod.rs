@@ -137,9 +137,13 @@ impl<'a> Context<'a> {
         Ok(hex)
     }
 
+    fn revisions(&self) -> Result<Revisions<'_>, Fatal> {
+        Ok(Revisions::new(self.repository, &self.repository.snapshot()?, &self.call.streams.errors))
+    }
+
     /// The object that a revision names.
     fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        Revisions::new(self.repository, &self.repository.snapshot()?).resolve(revision)
+        self.revisions()?.resolve(revision)
     }
 }
 

@@ -1,18 +1,25 @@
 //! Object names as `pack-objects --revs` reads them (gitrevisions).
 //!
 //! Supported: full and abbreviated object names, refs by git's rules for short names, `@`, `^<rev>`,
-//! `<rev>..<rev>`, the suffixes `~<n>`, `^<n>`, `^{<type>}` and `^{}`, and `<rev>:<path>`. Everything else is
-//! an error, even if git accepts it: reflogs, index paths, searches, symmetric differences.
+//! `<rev>..<rev>`, `<ref>@{<n>}`, `<ref>@{<date>}`, `@{-<n>}`, `<branch>@{upstream}` and `<branch>@{push}`, the
+//! suffixes `~<n>`, `^<n>`, `^{<type>}` and `^{}`, `<rev>:<path>`, and `:<n>:<path>` from the top. Everything else is an
+//! error, even if git accepts it: searches, symmetric differences.
+
+mod logged;
 
 use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::refs::SHORT_NAME_RULES;
-use packrace_store::refs::{RefSnapshot, is_ref_name};
+use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, Value, is_good_name, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
+use packrace_worktree::index::Index;
 
 use crate::call::fatal::Fatal;
+use crate::call::streams::ErrorOutput;
+use crate::tracking::Tracking;
+use logged::one_entry;
+pub(crate) use logged::{FirstEntry, entry, first_entry, logged_name, moment, number, ref_name, shown_count};
 
 /// Longest `~<n>`; no history has more commits in one line.
 const MAX_STEPS: u32 = 1 << 24;
@@ -34,11 +41,23 @@ pub struct Revisions<'a> {
     snapshot: Arc<Snapshot>,
     reader: ObjectReader,
     refs: Option<RefSnapshot>,
+    errors: &'a ErrorOutput,
+}
+
+/// An entry of a reflog that a name selects.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedEntry {
+    /// The new object.
+    pub id: ObjectId,
+    /// The number from the newest; `None` if the oldest stands for an earlier time.
+    pub number: Option<usize>,
 }
 
 impl<'a> Revisions<'a> {
-    pub fn new(repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
-        Revisions { repository, snapshot: snapshot.clone(), reader: snapshot.reader(1 << 20), refs: None }
+    /// `errors` gets warnings, of dates before a reflog.
+    pub fn new(repository: &'a Repository, snapshot: &Arc<Snapshot>, errors: &'a ErrorOutput) -> Self {
+        let (snapshot, reader) = (snapshot.clone(), snapshot.reader(1 << 20));
+        Revisions { repository, snapshot, reader, refs: None, errors }
     }
 
     /// Reads lines of standard input up to an empty one.
@@ -93,13 +112,31 @@ impl<'a> Revisions<'a> {
 
     /// The object that a revision names, or `None`. A full object name is not looked up.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        let Some(colon) = revision.iter().position(|byte| *byte == b':') else {
+        let behind = end_of_braces(revision);
+        let Some(colon) = revision[behind..].iter().position(|byte| *byte == b':') else {
             return self.commitish(revision);
         };
+        let colon = behind + colon;
+        if colon == 0 {
+            return self.in_index(&revision[1..]);
+        }
         match self.commitish(&revision[..colon])? {
             Some(id) => self.at_path(id, &revision[colon + 1..]),
             None => Ok(None),
         }
+    }
+
+    /// The object of `:<path>` or `:<n>:<path>` in the index; searches (`:/<text>`) name none.
+    fn in_index(&self, rest: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let (stage, path) = match rest {
+            [stage @ b'0'..=b'3', b':', path @ ..] => (stage - b'0', path),
+            path => (0, path),
+        };
+        if path.is_empty() || path.starts_with(b"/") {
+            return Ok(None);
+        }
+        let index = Index::read(self.repository)?;
+        Ok(index.get(path, stage).map(|entry| entry.id))
     }
 
     /// The object at a path in a commit or tree. A trailing slash after a directory is allowed, a leading one
@@ -127,7 +164,9 @@ impl<'a> Revisions<'a> {
     }
 
     fn commitish(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        let base_end = revision.iter().position(|byte| matches!(byte, b'~' | b'^')).unwrap_or(revision.len());
+        let behind = end_of_braces(revision);
+        let is_suffix = |byte: &u8| matches!(byte, b'~' | b'^');
+        let base_end = revision[behind..].iter().position(is_suffix).map_or(revision.len(), |at| behind + at);
         let Some(mut id) = self.base(&revision[..base_end])? else { return Ok(None) };
         let mut rest = &revision[base_end..];
         while let Some((&sign, after)) = rest.split_first() {
@@ -165,6 +204,11 @@ impl<'a> Revisions<'a> {
         if name.is_empty() {
             return Ok(None);
         }
+        if name.ends_with(b"}")
+            && let Some((name, spec)) = entry(name)
+        {
+            return self.selected(name, spec);
+        }
         let name = if name == b"@" { b"HEAD" } else { name };
         if self.refs.is_none() {
             self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
@@ -187,6 +231,99 @@ impl<'a> Revisions<'a> {
             [id] => Ok(Some(id)),
             _ => Ok(None),
         }
+    }
+
+    /// What `<name>@{<spec>}` names.
+    fn selected(&mut self, name: &[u8], spec: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        match spec.to_ascii_lowercase().as_slice() {
+            b"upstream" | b"u" => return self.tracked(name, false),
+            b"push" => return self.tracked(name, true),
+            [b'-', digits @ ..] => {
+                let number = number(digits).filter(|number| *number > 0 && name.is_empty());
+                let Some(number) = number else { return Ok(None) };
+                let Some(before) = self.checked_out_before(number)? else { return Ok(None) };
+                let branch = [b"refs/heads/", before.as_slice()].concat();
+                return match self.repository.refs().resolve(&branch).map_err(Fatal::new)? {
+                    Some(found) => Ok(Some(found.id)),
+                    None => self.base(&before),
+                };
+            }
+            _ => {}
+        }
+        Ok(self.logged(name, spec)?.map(|entry| entry.id))
+    }
+
+    /// The entry of a reflog that `<name>@{<spec>}` names, a number or a date.
+    pub fn logged(&mut self, name: &[u8], spec: &[u8]) -> Result<Option<NamedEntry>, Fatal> {
+        let refs = self.repository.refs();
+        let Some(first) = one_entry(spec) else { return Ok(None) };
+        let full = match name {
+            b"" => Some(self.current()?.unwrap_or_else(|| b"HEAD".to_vec())),
+            name => logged_name(self.repository, name)?,
+        };
+        let Some(full) = full else { return Ok(None) };
+        let Some(log) = refs.log(&full).map_err(Fatal::new)? else { return Ok(None) };
+        let told = if name.is_empty() { full.strip_prefix(b"refs/heads/").unwrap_or(&full) } else { name };
+        let is_newest = matches!(first, FirstEntry::Number(0));
+        let (shown, since) = shown_count(&full, told, &log, Some(first))?;
+        if let Some(since) = since {
+            self.errors.error_line(format_args!("{since}"));
+            return Ok(log.first().map(|change| NamedEntry { id: change.new, number: None }));
+        }
+        if log.is_empty() && is_newest {
+            let found = refs.resolve(&full).map_err(Fatal::new)?;
+            return Ok(found.map(|found| NamedEntry { id: found.id, number: Some(0) }));
+        }
+        let last = shown.checked_sub(1).and_then(|last| log.get(last));
+        Ok(last.map(|change| NamedEntry { id: change.new, number: Some(log.len() - shown) }))
+    }
+
+    /// The branch that is checked out.
+    fn current(&self) -> Result<Option<Vec<u8>>, Fatal> {
+        Ok(match self.repository.refs().read(b"HEAD").map_err(Fatal::new)? {
+            Some(Value::Symbolic(target)) => Some(target.to_vec()),
+            _ => None,
+        })
+    }
+
+    /// The branch or commit that was checked out before the last `number` checkouts.
+    fn checked_out_before(&self, number: usize) -> Result<Option<Vec<u8>>, Fatal> {
+        let log = self.repository.refs().log(b"HEAD").map_err(Fatal::new)?.unwrap_or_default();
+        let from = |change: &LoggedChange| {
+            let moved = change.message.strip_prefix(b"checkout: moving from ")?;
+            let end = moved.windows(4).position(|window| window == b" to ")?;
+            Some(moved[..end].to_vec())
+        };
+        Ok(log.iter().rev().filter_map(from).nth(number - 1))
+    }
+
+    /// The upstream or push target of a branch, or an error in git's words.
+    fn tracked(&mut self, name: &[u8], is_push: bool) -> Result<Option<ObjectId>, Fatal> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let refs = self.repository.refs();
+        let full = match name {
+            b"" | b"@" | b"HEAD" => {
+                let current = self.current()?.filter(|name| name.starts_with(b"refs/heads/"));
+                current.ok_or_else(|| Fatal::new("HEAD does not point to a branch"))?
+            }
+            name => [b"refs/heads/", name].concat(),
+        };
+        let branch = full.strip_prefix(b"refs/heads/").unwrap_or(&full);
+        let is_there = is_good_name(&full) && refs.resolve(&full).map_err(Fatal::new)?.is_some();
+        if !is_there && !name.is_empty() {
+            return Err(Fatal::new(format!("no such branch: '{}'", shown(branch))));
+        }
+        let tracking = Tracking::new(self.repository)?;
+        let Some(target) = tracking.target(branch, is_push)? else {
+            return Err(Fatal::new(match tracking.remote_ref(branch, false) {
+                _ if is_push => format!("push destination of branch '{}' is not known", shown(branch)),
+                None => format!("no upstream configured for branch '{}'", shown(branch)),
+                Some(there) => {
+                    format!("upstream branch '{}' not stored as a remote-tracking branch", shown(&there))
+                }
+            }));
+        };
+        Ok(refs.resolve(&target).map_err(Fatal::new)?.map(|found| found.id))
     }
 
     fn full_name(&self, name: &[u8]) -> Option<ObjectId> {
@@ -236,4 +373,14 @@ impl<'a> Revisions<'a> {
         }
         Ok(Some(id))
     }
+}
+
+/// The end of what is between the braces of `@{…}`, which may have any character; 0 if there are none.
+fn end_of_braces(revision: &[u8]) -> usize {
+    let Some(at) = revision.windows(2).position(|pair| pair == b"@{") else { return 0 };
+    let is_before = |byte: &u8| matches!(byte, b'~' | b'^' | b':');
+    if revision[..at].iter().any(is_before) {
+        return 0;
+    }
+    revision[at..].iter().position(|byte| *byte == b'}').map_or(0, |end| at + end + 1)
 }

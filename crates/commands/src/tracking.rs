@@ -1,12 +1,8 @@
 //! Upstream and push targets of branches, from the configuration (git-config, `branch.*`, `remote.*`,
 //! `push.default`; git-fetch, `<refspec>`).
 
-use std::sync::Arc;
+use packrace_store::{Config, Repository};
 
-use packrace_object::ObjectId;
-use packrace_store::{Config, Repository, Snapshot};
-
-use super::history::LoadedHistory;
 use crate::call::fatal::Fatal;
 
 /// The push remote of a branch without configuration.
@@ -16,7 +12,6 @@ const DEFAULT_REMOTE: &[u8] = b"origin";
 pub struct Tracking<'a> {
     config: &'a Config,
     push_default: PushDefault,
-    history: Option<LoadedHistory>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +40,7 @@ impl<'a> Tracking<'a> {
                 return Err(Fatal::new("bad config variable 'push.default'").after(lines));
             }
         };
-        Ok(Tracking { config, push_default, history: None })
+        Ok(Tracking { config, push_default })
     }
 
     /// The configured remote of a branch.
@@ -99,20 +94,6 @@ impl<'a> Tracking<'a> {
                 upstream.filter(|upstream| self.tracked(&remote, &full).as_ref() == Some(upstream))
             }
         })
-    }
-
-    /// Ahead and behind counts of two refs; `None` if one of them leads to no commit.
-    pub fn count(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        own: &ObjectId,
-        other: &ObjectId,
-    ) -> Result<Option<(usize, usize)>, Fatal> {
-        let history = self.history.get_or_insert_with(|| LoadedHistory::new(snapshot.clone()));
-        let (Some(own), Some(other)) = (history.commit(*own)?, history.commit(*other)?) else {
-            return Ok(None);
-        };
-        history.count(own, other).map(Some)
     }
 
     fn upstream(&self, branch: &[u8]) -> Option<Vec<u8>> {
