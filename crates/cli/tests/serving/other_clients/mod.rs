@@ -1,4 +1,4 @@
-//! Clients that are not git: dulwich, libgit2 through pygit2, isomorphic-git and JGit.
+//! Clients that are not git: dulwich, libgit2 through pygit2, isomorphic-git, JGit and go-git.
 
 use super::*;
 
@@ -8,19 +8,40 @@ fn packages() -> PathBuf {
     target.join("clients")
 }
 
-/// What a client's script prints.
-#[track_caller]
-fn run(script: &str, args: &[&str]) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serving/other_clients");
+fn client(script: &str) -> Command {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serving/other_clients").join(script);
     let interpreter = match script.rsplit('.').next().unwrap() {
         "py" => "python3",
         "mjs" => "node",
-        _ => "java",
+        "java" => "java",
+        _ => return Command::new(built_by_go(&path)),
     };
     let mut command = Command::new(interpreter);
     command.env("PYTHONPATH", packages()).env("PACKRACE_CLIENTS", packages().join("node"));
-    command.env("CLASSPATH", "/usr/share/java/*");
-    let ran = command.arg(folder.join(script)).args(args).stdin(Stdio::null()).output().expect(interpreter);
+    command.env("CLASSPATH", "/usr/share/java/*").arg(path);
+    command
+}
+
+/// The program made of a source in Go and Debian's packages; nothing is done if it is there.
+fn built_by_go(path: &Path) -> PathBuf {
+    let (folder, name) = (packages().join("go"), path.file_stem().unwrap());
+    let (source, program) = (folder.join("src").join(name), folder.join("bin").join(name));
+    std::fs::create_dir_all(&source).unwrap();
+    std::fs::copy(path, source.join("main.go")).unwrap();
+    // Only from within a module does Go find packages whose path has no version.
+    std::fs::write(source.join("go.mod"), "module client\n").unwrap();
+    let mut go = Command::new("go");
+    go.env("GO111MODULE", "off").env("GOCACHE", folder.join("cache"));
+    go.env("GOPATH", format!("{}:/usr/share/gocode", folder.display()));
+    let built = go.arg("build").arg("-o").arg(&program).arg(name).output().expect("go");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
+/// What a client's script prints.
+#[track_caller]
+fn run(script: &str, args: &[&str]) -> String {
+    let ran = client(script).args(args).stdin(Stdio::null()).output().expect(script);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(ran.status.success(), "{script} {args:?}: {said}");
     String::from_utf8(ran.stdout).unwrap().trim().to_owned()
@@ -86,4 +107,10 @@ fn isomorphic_git() {
 #[ignore = "needs java and JGit, which .ci/run installs"]
 fn jgit() {
     check("WithJgit.java", &["http", "git"], false);
+}
+
+#[test]
+#[ignore = "needs go and go-git, which .ci/run installs"]
+fn go_git() {
+    check("with_go_git.go", &["http", "git"], true);
 }
