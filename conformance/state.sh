@@ -109,7 +109,7 @@ if wants work; then
     show tree
     find . -type d \( -name .git -o -name '*.git' \) -prune -o \( -type f -o -type l \) -print | LC_ALL=C sort | while read -r file; do
         case $file in
-        *.pack | *.idx | *.rev | *.bitmap | *.mtimes) echo "$file" | sed 's/-[0-9a-f]\{40,64\}/-ID/' ;;
+        *.pack | *.idx | *.rev | *.bitmap | *.mtimes) ;;
         */.git) cat "$file" ;;
         *)
             if [ -L "$file" ]; then
@@ -121,4 +121,7 @@ if wants work; then
             ;;
         esac
     done
+    # Names of packs depend on how they were made.
+    find . -type d \( -name .git -o -name '*.git' \) -prune -o -type f \( -name '*.pack' -o -name '*.idx' -o -name '*.rev' -o -name '*.bitmap' -o -name '*.mtimes' \) -print |
+        sed 's/-[0-9a-f]\{40,64\}/-ID/' | LC_ALL=C sort
 fi

@@ -23,13 +23,17 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance").canonicalize().expect("it is committed")
 }
 
-/// The sessions of all files, in order.
+/// The committed sessions, by file and in order.
 fn sessions() -> Vec<Session> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join("sessions"))
         .expect("the folder of sessions")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     files.sort();
+    sessions_of(&files)
+}
+
+fn sessions_of(files: &[PathBuf]) -> Vec<Session> {
     let read = |file: &PathBuf| {
         let topic = file.file_stem().and_then(|stem| stem.to_str()).expect("names are UTF-8");
         let text = std::fs::read_to_string(file).expect("sessions are UTF-8");
@@ -46,7 +50,10 @@ sampled! {
 
 fn check(extent: Extent) {
     let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
-    let sessions = sessions();
+    let sessions = match std::env::var_os("CONFORMANCE_SESSIONS") {
+        Some(file) => sessions_of(&[file.into()]),
+        None => sessions(),
+    };
     let cases: Vec<Case> =
         sessions.iter().flat_map(Session::cases).filter(|case| case.name().contains(&only)).collect();
     let cases: Vec<Case> = cases.iter().step_by(extent.step(cases.len(), SAMPLE)).copied().collect();

@@ -13,7 +13,7 @@ pub struct Session {
     refs: Vec<String>,
     /// Hashes of object names.
     hashes: Vec<String>,
-    /// Expected exit codes of failing commands of git, in order.
+    /// Expected exit codes of failing commands of git, in order; or `any`.
     pub exits: Vec<String>,
     /// Text that git alone must print, on standard output or standard error.
     pub says: Vec<String>,
