@@ -244,3 +244,14 @@ git update-ref -m --no-deref refs/heads/x HEAD
 git symbolic-ref -m -d refs/heads/s refs/heads/x
 git commit-tree -m -p HEAD^{tree}
 git hash-object -t -w dir1/file1
+
+## what cannot be hashed
+# exits: 128 128 128 128 128
+repository
+mkdir dir
+git hash-object dir
+git hash-object -w dir
+git hash-object --no-filters dir
+git hash-object --path=name dir
+git hash-object -t nonsense
+git hash-object -t nonsense --stdin </dev/null

@@ -13,7 +13,6 @@ git refs migrate --ref-format=files
 git for-each-ref
 
 ## with symbolic refs and a detached HEAD
-# differs: the key is spelled refStorage
 history 2
 stock symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main
 stock checkout -q --detach HEAD~1

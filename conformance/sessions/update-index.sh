@@ -404,3 +404,9 @@ has
 git -c core.untrackedCache=false stash pop -q
 has
 stock status --short
+
+## a mode for a path that is ignored
+# exits: 128
+history 3
+git update-index --verbose --chmod=+x . dir1/file1
+git update-index --verbose --chmod=+x dir1/file1

@@ -56,7 +56,6 @@ struct Hashing<'a> {
     /// The current directory in it.
     prefix: Vec<u8>,
     hash: HashKind,
-    kind: Kind,
     snapshot: Option<Arc<Snapshot>>,
     filters: Option<(Filters, Index)>,
     big_file_bytes: u64,
@@ -71,8 +70,6 @@ impl<'a> Hashing<'a> {
         args: &'a HashObjectOptions,
         repository: Option<&'a Repository>,
     ) -> Result<Self, Fatal> {
-        let kind = Kind::from_name(args.kind.as_bytes())
-            .ok_or_else(|| Fatal::new(format!("invalid object type \"{}\"", args.kind)))?;
         let mut work_tree = match repository {
             Some(repository) => WorkTree::find(repository, call)?,
             None => None,
@@ -90,13 +87,18 @@ impl<'a> Hashing<'a> {
             work_tree,
             prefix,
             hash: repository.map_or(HashKind::Sha1, Repository::hash_kind),
-            kind,
             snapshot,
             filters: None,
             big_file_bytes,
             batch: None,
             waiting: Vec::new(),
         })
+    }
+
+    /// The kind of all objects. As in git, a wrong one is an error only if there is something to hash.
+    fn kind(&self) -> Result<Kind, Fatal> {
+        let kind = Kind::from_name(self.args.kind.as_bytes());
+        kind.ok_or_else(|| Fatal::new(format!("invalid object type \"{}\"", self.args.kind)))
     }
 
     fn everything(&mut self, reads_stdin: bool) -> Result<(), Fatal> {
@@ -159,11 +161,17 @@ impl<'a> Hashing<'a> {
             false => path_from_top_of(self.work_tree.as_ref(), self.call, path)?,
         };
         let mut file = File::open(&path).map_err(cannot_open)?;
-        let unable = |_: std::io::Error| Fatal::new(format!("Unable to hash {shown}"));
+        // Git knows the name only where filters need it.
+        let shown = match self.typed_path() {
+            _ if self.args.no_filters => "(null)".to_owned(),
+            Some(typed) => String::from_utf8_lossy(&typed).into_owned(),
+            None => shown,
+        };
+        let unable = |_: std::io::Error| unable(self.args.write, &shown);
         let size = file.metadata().map_err(unable)?;
         let name = (!self.args.no_filters).then(|| self.typed_path().unwrap_or_else(|| name.to_vec()));
         let is_big = size.is_file() && size.len() > self.big_file_bytes;
-        if is_big && self.kind == Kind::Blob && self.is_plain(name.as_deref())? {
+        if self.kind()? == Kind::Blob && is_big && self.is_plain(name.as_deref())? {
             return self.large(&mut file, size.len(), &shown);
         }
         let mut content = Vec::new();
@@ -184,7 +192,7 @@ impl<'a> Hashing<'a> {
 
     /// The content as git stores it; unchanged if there is no name or the object is no blob.
     fn converted(&mut self, name: Option<&[u8]>, content: Vec<u8>) -> Result<Vec<u8>, Fatal> {
-        let is_blob = self.kind == Kind::Blob;
+        let is_blob = self.kind()? == Kind::Blob;
         let Some(name) = name.filter(|_| is_blob && !self.args.no_filters && self.repository.is_some())
         else {
             return Ok(content);
@@ -227,7 +235,7 @@ impl<'a> Hashing<'a> {
     }
 
     fn content(&mut self, content: &[u8], shown: Option<&str>) -> Result<(), Fatal> {
-        let kind = self.kind;
+        let kind = self.kind()?;
         let id = object_id(self.hash, kind, content).map_err(Fatal::new)?;
         if !self.args.literally {
             self.check(kind, &id, content)?;
@@ -263,8 +271,9 @@ impl<'a> Hashing<'a> {
     }
 
     fn large(&mut self, file: &mut File, size: u64, shown: &str) -> Result<(), Fatal> {
-        let unable = || Fatal::new(format!("Unable to hash {shown}"));
-        let id = if self.args.write {
+        let writes = self.args.write;
+        let unable = || unable(writes, shown);
+        let id = if writes {
             self.batch()?.add_blob_stream(size, file).map_err(|error| {
                 error_line!(self.call, "error: {error}");
                 unable()
@@ -302,5 +311,12 @@ impl<'a> Hashing<'a> {
         let written = self.call.write(&self.waiting);
         self.waiting.clear();
         written
+    }
+}
+
+fn unable(writes: bool, shown: &str) -> Fatal {
+    match writes {
+        true => Fatal::new(format!("Unable to add {shown} to database")),
+        false => Fatal::new(format!("Unable to hash {shown}")),
     }
 }

@@ -184,6 +184,15 @@ impl AddCommand<'_> {
         // In a dry run nobody is warned of line endings.
         let purpose = match purpose {
             Purpose::Store if self.args.dry_run => Purpose::Compare,
+            // Entries get the content of the empty blob.
+            Purpose::Store if self.args.intent_to_add && !jobs.is_empty() => {
+                batch.objects.add(
+                    &ObjectId::empty_blob(self.repository.hash_kind()),
+                    ObjectKind::Blob,
+                    b"",
+                )?;
+                Purpose::Compare
+            }
             other => other,
         };
         let is_stored = !self.args.dry_run && purpose != Purpose::Compare;

@@ -37,6 +37,10 @@ pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, 
 /// That there is no repository, in git's words.
 pub fn none_found(call: &Call) -> Fatal {
     if let Some(path) = named_git_dir(call) {
+        // With `--bare`, git names the current directory.
+        let here =
+            in_directory(call, path).and_then(|here| packrace_os::real_path(&here).map_err(Fatal::new));
+        let path = if call.globals.bare { &here.unwrap_or_else(|_| path.clone()) } else { path };
         return Fatal::new(format!("not a git repository: '{}'", path.display()));
     }
     match search(call) {

@@ -23,6 +23,18 @@ impl Update<'_> {
 
     /// Updates the entry of a path, according to the options.
     pub fn path(&mut self, path: &[u8]) -> Result<(), Fatal> {
+        self.entry(path)?;
+        let Some(executable) = self.options.executable else { return Ok(()) };
+        let sign = if executable { '+' } else { '-' };
+        if !self.index().set_executable(path, executable) {
+            let shown = String::from_utf8_lossy(path);
+            return Err(Fatal::new(format!("git update-index: cannot chmod {sign}x '{shown}'")));
+        }
+        self.report(&format!("chmod {sign}x "), path)
+    }
+
+    /// The same without its mode, which is set even if the path is ignored, as in git.
+    fn entry(&mut self, path: &[u8]) -> Result<(), Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
         let seen = self.parts()?.1.look(path);
         let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
@@ -57,15 +69,7 @@ impl Update<'_> {
             }
             return Err(Fatal::new(format!("Unable to process path {shown}")));
         }
-        self.report("add ", path)?;
-        if let Some(executable) = self.options.executable {
-            let sign = if executable { '+' } else { '-' };
-            if !self.index().set_executable(path, executable) {
-                return Err(Fatal::new(format!("git update-index: cannot chmod {sign}x '{shown}'")));
-            }
-            self.report(&format!("chmod {sign}x "), path)?;
-        }
-        Ok(())
+        self.report("add ", path)
     }
 
     /// Reports what was done, if verbose.

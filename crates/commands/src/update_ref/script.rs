@@ -373,8 +373,8 @@ impl Fields<'_> {
 }
 
 fn check_name(name: &[u8]) -> Result<(), Fatal> {
-    // Names with one component are refused later.
-    match is_good_name(name) || is_good_name(&[b"refs/", name].concat()) {
+    // Other names with one component are refused later.
+    match name != b"@" && (is_good_name(name) || is_good_name(&[b"refs/", name].concat())) {
         true => Ok(()),
         false => Err(Fatal::new(format!("invalid ref format: {}", String::from_utf8_lossy(name)))),
     }

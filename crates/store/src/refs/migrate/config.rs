@@ -24,14 +24,14 @@ pub(super) fn with_backend(text: &[u8], to: Backend, hash: HashKind) -> Result<V
     let version = if to == Backend::Reftable || needs_1 || hash != HashKind::Sha1 { "1" } else { "0" };
     file.set_raw_value("core.repositoryFormatVersion", version).map_err(|error| damaged(&error))?;
     if to == Backend::Reftable {
-        file.set_raw_value("extensions.refStorage", "reftable").map_err(|error| damaged(&error))?;
+        file.set_raw_value("extensions.refstorage", "reftable").map_err(|error| damaged(&error))?;
     } else {
         remove(&mut file);
     }
     Ok(file.to_bstring().into())
 }
 
-/// Removes all values of `extensions.refStorage`.
+/// Removes all values of `extensions.refStorage`, and their sections if nothing else is in them.
 fn remove(file: &mut File) {
     let sections = file.sections_by_name("extensions").into_iter().flatten();
     let ids: Vec<_> = sections
@@ -41,6 +41,10 @@ fn remove(file: &mut File) {
     for id in ids {
         let Some(mut section) = file.section_mut_by_id(id) else { continue };
         while section.remove("refStorage").is_some() {}
+        // Without comments, too.
+        if section.to_bstring().trim_ascii().eq_ignore_ascii_case(b"[extensions]") {
+            file.remove_section_by_id(id);
+        }
     }
 }
 
@@ -56,11 +60,13 @@ mod tests {
         };
         let files = "# one\n[core] ; two\n\tbare = true\n\trepositoryformatversion = 0 # three\n[a \"b\"]\n  c=d\\\n e\n";
         let both = files.replace("version = 0", "version = 1");
-        check(files, Backend::Reftable, &format!("{both}[extensions]\n\trefStorage = reftable\n"));
+        check(files, Backend::Reftable, &format!("{both}[extensions]\n\trefstorage = reftable\n"));
         let tables = format!(
             "{both}[extensions]\n\trefstorage = files\n\tRefStorage = reftable ; four\n\tpartialClone = o\n"
         );
         check(&tables, Backend::Files, &format!("{files}[extensions]\n ; four\n\tpartialClone = o\n"));
+        let alone = format!("{both}[extensions]\n\trefstorage = reftable\n");
+        check(&alone, Backend::Files, files);
         let newer = format!("{both}[Extensions]\n\trefstorage = reftable\n\trelativeWorktrees\n");
         check(&newer, Backend::Files, &format!("{both}[Extensions]\n\trelativeWorktrees\n"));
         assert!(with_backend(b"[core", Backend::Files, HashKind::Sha1).is_err());
@@ -69,7 +75,7 @@ mod tests {
     #[test]
     fn sha256_needs_version_1() {
         let text = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n";
-        let tables = format!("{text}\trefStorage = reftable\n");
+        let tables = format!("{text}\trefstorage = reftable\n");
         let changed = |text: &str, to| with_backend(text.as_bytes(), to, HashKind::Sha256).unwrap();
         assert_eq!(changed(text, Backend::Reftable), tables.as_bytes());
         assert_eq!(changed(&tables, Backend::Files), text.as_bytes());
