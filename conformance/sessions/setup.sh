@@ -130,3 +130,15 @@ git for-each-ref
 (cd .git/refs && git for-each-ref)
 (cd linked && git for-each-ref)
 git --git-dir=.git for-each-ref
+
+## what is only named as a repository is passed by
+# exits: 128 128
+history 1
+mkdir -p a/.git b/.git/objects b/.git/refs c
+echo junk >b/.git/HEAD
+echo junk >c/.git
+for dir in a b c; do
+    (cd $dir && git for-each-ref)
+done
+rm .git/HEAD
+git for-each-ref

@@ -152,7 +152,7 @@ impl<'a> IndexPackJob<'a> {
                 _ => PackReport::Nothing,
             };
             let (options, with_reverse) = (self.options.clone(), self.publishing.reverse_index);
-            return verify_pack::verify(self.call, stem, listing, options, with_reverse, &self.progress);
+            return verify_pack::verify(self.call, [stem; 2], listing, options, with_reverse, &self.progress);
         }
         let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
         let path = with_extension(stem, "pack");
@@ -219,7 +219,7 @@ fn options(
     hash: HashKind,
 ) -> Result<IngestOptions, Fatal> {
     Ok(IngestOptions {
-        threads: threads(args.threads, config)?,
+        threads: threads(args.threads.as_deref(), config)?,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
         fix_thin: args.fix_thin,
         refuse_duplicates: args.fsck.strict,
@@ -244,10 +244,10 @@ fn checks(
     Ok((links || rules.is_some()).then_some(Checks { rules, links, shallow }))
 }
 
-fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
+fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {
     let configured = || config.integer("pack.threads").map(|threads| threads.unwrap_or(0));
     let threads = match asked {
-        Some(threads) => i64::from(threads),
+        Some(text) => text.parse::<u32>().map_err(|_| Fatal::usage_of("index-pack"))?.into(),
         None => configured()?,
     };
     match usize::try_from(threads) {

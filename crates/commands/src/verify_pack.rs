@@ -46,24 +46,29 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     let with_reverse = PublishOptions::of(&config)?.reverse_index;
     let mut is_good = true;
     for path in &args.packs {
-        let stem = in_directory(call, &stem(path))?;
-        let verified = verify(call, &stem, listing, options.clone(), with_reverse, &progress);
-        let word = if verified.is_ok() { "ok" } else { "bad" };
-        if let Err(fatal) = verified {
-            is_good = false;
-            let _ = call.streams.errors.say(&fatal.text());
-        }
-        if listing == PackReport::Objects {
-            say(call, &format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
+        let typed = stem(path);
+        let stem = in_directory(call, &typed)?;
+        let verified = verify(call, [&stem, &typed], listing, options.clone(), with_reverse, &progress);
+        let word = match verified {
+            Err(fatal) => {
+                is_good = false;
+                let _ = call.streams.errors.say(&fatal.text());
+                (listing != PackReport::Nothing).then_some("bad")
+            }
+            Ok(()) => (listing == PackReport::Objects).then_some("ok"),
+        };
+        if let Some(word) = word {
+            say(call, &format!("{}: {word}\n", with_extension(&typed, "pack").display()))?;
         }
     }
     if is_good { Ok(()) } else { Err(Fatal::silent(1)) }
 }
 
-/// Compares a pack with its index and, if there is one and it is wanted, with its reverse index.
+/// Compares a pack with its index and, if there is one and it is wanted, with its reverse index. Errors name it as it was
+/// typed.
 pub(crate) fn verify(
     call: &Call,
-    stem: &Path,
+    [stem, typed]: [&Path; 2],
     listing: PackReport,
     options: IngestOptions,
     with_reverse: bool,
@@ -71,7 +76,8 @@ pub(crate) fn verify(
 ) -> Result<(), Fatal> {
     let hash = options.hash;
     let index_path = with_extension(stem, "idx");
-    let shown = index_path.display();
+    let shown = with_extension(typed, "idx");
+    let shown = shown.display();
     let pack_path = with_extension(stem, "pack");
     let is_there = |path: &Path| packrace_os::identity(path, Role::Pack).is_ok_and(|found| found.is_some());
     if !is_there(&pack_path) {

@@ -53,7 +53,7 @@ pub struct IndexPack {
     pub verify_stat_only: bool,
     /// Number of threads that resolve deltas; 0: one per processor.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    pub threads: Option<u32>,
+    pub threads: Option<String>,
     /// Fail if the pack has more than N bytes; 0: no limit.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,

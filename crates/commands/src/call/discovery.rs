@@ -43,7 +43,7 @@ pub fn none_found(call: &Call) -> Fatal {
         let path = if call.globals.bare { &here.unwrap_or_else(|_| path.clone()) } else { path };
         return Fatal::new(format!("not a git repository: '{}'", path.display()));
     }
-    match search(call) {
+    match search(call, |_| Ok(None::<Repository>)) {
         Ok(Discovery::MountPoint(above)) => Fatal::new(format!(
             "not a git repository (or any parent up to mount point {})\n\
              Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
@@ -68,8 +68,13 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     } else {
         // A repository found by search may belong to another user, whose configuration is not trusted.
         options.check_ownership = true;
-        match search(call)? {
-            Discovery::Found(git_dir) => Repository::open(&git_dir, &options)?,
+        let open = |git_dir: &Path| match Repository::open(git_dir, &options) {
+            // As in git, what is only named so is passed by.
+            Err(error) if error.is_no_repository() => Ok(None),
+            opened => Ok(Some(opened?)),
+        };
+        match search(call, open)? {
+            Discovery::Found(repository) => repository,
             Discovery::MountPoint(_) | Discovery::Nothing => return Ok(None),
         }
     };
@@ -108,17 +113,17 @@ fn check_work_tree(call: &Call, repository: &Repository) -> Result<(), Fatal> {
 }
 
 /// How a search ends.
-enum Discovery {
-    /// At this git directory, or at the file that names it.
-    Found(PathBuf),
+enum Discovery<T> {
+    /// At a git directory, or at a file that names it.
+    Found(T),
     /// Below this directory, which is on another file system.
     MountPoint(PathBuf),
     /// At a ceiling, or at the root.
     Nothing,
 }
 
-/// Searches from the current directory upwards.
-fn search(call: &Call) -> Result<Discovery, Fatal> {
+/// Searches from the current directory upwards for what can be opened.
+fn search<T>(call: &Call, open: impl Fn(&Path) -> Result<Option<T>, Fatal>) -> Result<Discovery<T>, Fatal> {
     let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
@@ -139,11 +144,15 @@ fn search(call: &Call) -> Result<Discovery, Fatal> {
             }
         }
         let inside = directory.join(".git");
-        if identity(&inside).is_some() {
-            return Ok(Discovery::Found(inside));
+        if identity(&inside).is_some()
+            && let Some(found) = open(&inside)?
+        {
+            return Ok(Discovery::Found(found));
         }
-        if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some()) {
-            return Ok(Discovery::Found(directory.to_owned()));
+        if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some())
+            && let Some(found) = open(directory)?
+        {
+            return Ok(Discovery::Found(found));
         }
     }
     Ok(Discovery::Nothing)
@@ -156,15 +165,16 @@ pub fn in_directory(call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
         base.push(directory);
         // An empty `-C` changes nothing, as in git.
         if !base.as_os_str().is_empty() {
-            enter(&base)?;
+            enter(&base, directory)?;
         }
     }
     Ok(base.join(path))
 }
 
-fn enter(directory: &Path) -> Result<(), Fatal> {
+/// Whether `directory` can be entered; errors name it as it was `typed`.
+fn enter(directory: &Path, typed: &Path) -> Result<(), Fatal> {
     let cannot = |why: &dyn std::fmt::Display| {
-        Err(Fatal::new(format!("cannot change to '{}': {why}", directory.display())))
+        Err(Fatal::new(format!("cannot change to '{}': {why}", typed.display())))
     };
     match packrace_os::identity(directory, Role::Config) {
         Ok(Some(found)) if found.is_dir => Ok(()),

@@ -34,7 +34,7 @@ pub struct IndexPackOptions {
     /// The same, with only the lengths of delta chains.
     pub verify_stat_only: bool,
     /// Threads that resolve deltas; 0: one per processor.
-    pub threads: Option<u32>,
+    pub threads: Option<String>,
     /// Largest accepted pack in bytes; 0: no limit.
     pub max_input_size: Option<u64>,
     /// Version of the index, and the offset from which it uses eight bytes per offset.

@@ -270,7 +270,7 @@ impl Fields<'_> {
         let old = old.ok_or_else(|| self.wrong("expected old value"))?;
         let text = String::from_utf8_lossy(&old).into_owned();
         let expected = match kind.as_slice() {
-            b"ref" if is_good_name(&old) => Expected::Symbolic(old),
+            b"ref" if check_name(&old).is_ok() => Expected::Symbolic(old),
             b"ref" => return Err(self.wrong(&format!("invalid ref: {text}"))),
             b"oid" => match resolve(&old)? {
                 Some(id) if id.is_null() => Expected::Absent,
