@@ -378,7 +378,8 @@ printf '[pack]\npreferBitmapTips\n' >> .git/config
 git repack -adbq
 
 ## multi-pack-index of no packs
-# exits: 1
+# needs git: 2.55
+# exits: 255
 repository
 git multi-pack-index write
 git multi-pack-index verify
