@@ -12,7 +12,7 @@ use crate::progress::{Phase, ProgressSink};
 
 /// Makes a multi-pack-index of the repository's own packs that `is_wanted` and `base`, the chain below, does not
 /// cover; `None` if there are none. Copies in the pack named `preferred` win. `bit_order` allows bitmaps for it.
-/// `previous`, which must be whole, is a file to go on from: see [`write`].
+/// `previous`, which must be whole, is a file to go on from: see [`packrace_format::multi_pack_index::write()`].
 pub fn make(
     snapshot: &Snapshot,
     base: &MultiPackIndexChain<impl AsRef<[u8]>>,
