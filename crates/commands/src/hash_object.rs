@@ -244,7 +244,7 @@ impl<'a> Hashing<'a> {
             let added = self.batch()?.add(&id, kind, content);
             added.map_err(|error| {
                 error_line!(self.call, "error: {error}");
-                Fatal::new(format!("Unable to add {} to database", shown.unwrap_or("(null)")))
+                unable(true, shown.unwrap_or("(null)"))
             })?;
         }
         self.name(&id)

@@ -45,10 +45,9 @@ impl NewChain {
         NewChain { chain, previous: None, layers, is_changed }
     }
 
-    /// Begins a single file. It goes on from `previous`, if that is whole: of packs that are in both, it reads the same
+    /// Begins a single file. It goes on from `previous`, which must be whole: of packs that are in both, it reads the same
     /// copies.
     pub fn single(previous: Option<MultiPackIndex<Mapped>>) -> Self {
-        let previous = previous.filter(|previous| previous.verify_checksum().is_ok());
         NewChain { chain: MultiPackIndexChain::empty(), previous, layers: Vec::new(), is_changed: false }
     }
 

@@ -38,9 +38,9 @@ pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, 
 pub fn none_found(call: &Call) -> Fatal {
     if let Some(path) = named_git_dir(call) {
         // With `--bare`, git names the current directory.
-        let here =
-            in_directory(call, path).and_then(|here| packrace_os::real_path(&here).map_err(Fatal::new));
-        let path = if call.globals.bare { &here.unwrap_or_else(|_| path.clone()) } else { path };
+        let here = in_directory(call, path).ok().filter(|_| call.globals.bare);
+        let here = here.and_then(|here| packrace_os::real_path(&here).ok());
+        let path = here.as_ref().unwrap_or(path);
         return Fatal::new(format!("not a git repository: '{}'", path.display()));
     }
     match search(call, |_| Ok(None::<Repository>)) {

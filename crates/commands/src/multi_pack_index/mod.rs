@@ -296,8 +296,7 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
             report("incorrect checksum".to_owned());
         }
     }
-    let own: HashMap<&str, &Pack> =
-        snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
+    let own = own_packs(&snapshot);
     let packs: Vec<Option<&Pack>> = index.pack_stems().map(|name| own.get(name).copied()).collect();
     progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
     for (number, pack) in packs.iter().enumerate() {
@@ -350,6 +349,11 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
 }
 
+/// The repository's own packs by name.
+fn own_packs(snapshot: &Snapshot) -> HashMap<&str, &Pack> {
+    snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect()
+}
+
 /// Whether there is no multi-pack-index; an error if there is a chain, of which git refuses to `verb` anything.
 fn is_without_single(call: &Call, repository: &Repository, verb: &str) -> Result<bool, Fatal> {
     if open(call, repository)?.is_some() {
@@ -361,15 +365,16 @@ fn is_without_single(call: &Call, repository: &Repository, verb: &str) -> Result
     }
 }
 
-/// A multi-pack-index without bitmaps that goes on from `previous`; `None` if there are no packs for it.
+/// A multi-pack-index without bitmaps that goes on from `previous`, if that is whole; `None` if there are no packs for it.
 fn single(
     snapshot: &Arc<Snapshot>,
-    previous: Index<Mapped>,
+    previous: &Index<Mapped>,
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     progress: &Progress,
 ) -> Result<Option<MultiPackIndexFile>, Fatal> {
-    let mut made = NewChain::single(Some(previous));
+    let is_whole = previous.verify_checksum().is_ok();
+    let mut made = NewChain::single(is_whole.then(|| previous.clone()));
     made.add_packs(snapshot, is_wanted, preferred, None, progress)?;
     Ok(made.into_new_file())
 }
@@ -405,7 +410,7 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
     // As in git, packs that are newer than the index get into it.
     let is_wanted = |pack: &Pack| !names.contains(&pack.name()) || stays(pack);
-    let file = single(&snapshot, index.clone(), is_wanted, None, progress)?;
+    let file = single(&snapshot, &index, is_wanted, None, progress)?;
     check_replaced(&snapshot, &unused, file.as_ref())?;
     match file {
         Some(file) => lock.publish(&file)?,
@@ -427,10 +432,9 @@ fn check_replaced(
 ) -> Result<(), Fatal> {
     let file = file.map(|file| Index::open(file.bytes.as_slice(), snapshot.hash_kind()));
     let file = file.transpose().map_err(Fatal::new)?;
-    let own = snapshot.packs().iter().filter(|pack| pack.is_local());
-    let by_name: HashMap<&str, &Pack> = own.map(|pack| (pack.name(), pack)).collect();
+    let own = own_packs(snapshot);
     let staying = file.as_ref().into_iter().flat_map(|file| file.pack_stems());
-    let staying: Vec<Option<&&Pack>> = staying.map(|name| by_name.get(name)).collect();
+    let staying: Vec<Option<&Pack>> = staying.map(|name| own.get(name).copied()).collect();
     let is_elsewhere = |id: &oid| {
         let file = file.as_ref()?;
         let (pack, offset) = file.pack_and_offset_at(file.position_of(id)?)?;
@@ -438,8 +442,8 @@ fn check_replaced(
         Some(index.offset_at(index.position_of(id)?) == offset)
     };
     for pack in unused {
-        let ids = (0..pack.len()).map(|position| pack.index().id_at(position));
-        if let Some(id) = ids.into_iter().find(|id| is_elsewhere(id) != Some(true)) {
+        let mut ids = (0..pack.len()).map(|position| pack.index().id_at(position));
+        if let Some(id) = ids.find(|id| is_elsewhere(id) != Some(true)) {
             let name = pack.name();
             return Err(Fatal::new(format!("multi-pack-index is damaged: object {id} is only in {name}")));
         }
@@ -475,7 +479,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let after = repository.snapshot()?;
     // So that `expire` finds nothing used in the packs that were combined.
     let preferred = new.first().copied();
-    if let Some(file) = single(&after, index.clone(), is_wanted, preferred, &progress)? {
+    if let Some(file) = single(&after, &index, is_wanted, preferred, &progress)? {
         progress.finish();
         lock.publish(&file)?;
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use packrace_object::Kind;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{LoggedChange, Value};
+use packrace_store::refs::LoggedChange;
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
@@ -12,7 +12,7 @@ use crate::call::fatal::Fatal;
 use crate::call::git_output::leave_log;
 use crate::options::{LogOptions, ReflogShowOptions};
 use crate::ref_filter::{self, DateFormat, ListedObjects, LogFormat, LogStyle, ShownEntry, Values, shorten};
-use crate::revisions::{FirstEntry, entry, first_entry, logged_name, ref_name, shown_count};
+use crate::revisions::{FirstEntry, current_branch, entry, first_entry, logged_name, ref_name, shown_count};
 
 /// Output is written in pieces of at least this size.
 const WRITE_BYTES: usize = 64 << 10;
@@ -104,14 +104,6 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
         }
     }
     Ok(ShownLog { name, is_dated, entries, since })
-}
-
-/// The branch that `@{…}` is about, or `HEAD` itself.
-fn current_branch(repository: &Repository) -> Result<Vec<u8>, Fatal> {
-    Ok(match repository.refs().read(b"HEAD").map_err(Fatal::new)? {
-        Some(Value::Symbolic(target)) => target.to_vec(),
-        _ => b"HEAD".to_vec(),
-    })
 }
 
 /// What placeholders take from options and configuration.

@@ -2,7 +2,7 @@
 
 use packrace_store::Repository;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{LoggedChange, SHORT_NAME_RULES, is_good_name};
+use packrace_store::refs::{LoggedChange, SHORT_NAME_RULES, Value, is_good_name};
 
 use crate::call::fatal::Fatal;
 
@@ -107,4 +107,12 @@ fn full_name(name: &[u8], is_there: &dyn Fn(&[u8]) -> Result<bool, Fatal>) -> Re
         }
     }
     Ok(None)
+}
+
+/// The branch that `@{…}` is about, or `HEAD` itself.
+pub(crate) fn current_branch(repository: &Repository) -> Result<Vec<u8>, Fatal> {
+    Ok(match repository.refs().read(b"HEAD").map_err(Fatal::new)? {
+        Some(Value::Symbolic(target)) => target.to_vec(),
+        _ => b"HEAD".to_vec(),
+    })
 }

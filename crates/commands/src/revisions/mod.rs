@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, Value, is_good_name, is_ref_name};
+use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, is_good_name, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 use packrace_worktree::index::Index;
 
@@ -19,7 +19,9 @@ use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
 use crate::tracking::Tracking;
 use logged::one_entry;
-pub(crate) use logged::{FirstEntry, entry, first_entry, logged_name, moment, number, ref_name, shown_count};
+pub(crate) use logged::{
+    FirstEntry, current_branch, entry, first_entry, logged_name, moment, number, ref_name, shown_count,
+};
 
 /// Longest `~<n>`; no history has more commits in one line.
 const MAX_STEPS: u32 = 1 << 24;
@@ -258,7 +260,7 @@ impl<'a> Revisions<'a> {
         let refs = self.repository.refs();
         let Some(first) = one_entry(spec) else { return Ok(None) };
         let full = match name {
-            b"" => Some(self.current()?.unwrap_or_else(|| b"HEAD".to_vec())),
+            b"" => Some(current_branch(self.repository)?),
             name => logged_name(self.repository, name)?,
         };
         let Some(full) = full else { return Ok(None) };
@@ -278,14 +280,6 @@ impl<'a> Revisions<'a> {
         Ok(last.map(|change| NamedEntry { id: change.new, number: Some(log.len() - shown) }))
     }
 
-    /// The branch that is checked out.
-    fn current(&self) -> Result<Option<Vec<u8>>, Fatal> {
-        Ok(match self.repository.refs().read(b"HEAD").map_err(Fatal::new)? {
-            Some(Value::Symbolic(target)) => Some(target.to_vec()),
-            _ => None,
-        })
-    }
-
     /// The branch or commit that was checked out before the last `number` checkouts.
     fn checked_out_before(&self, number: usize) -> Result<Option<Vec<u8>>, Fatal> {
         let log = self.repository.refs().log(b"HEAD").map_err(Fatal::new)?.unwrap_or_default();
@@ -303,8 +297,11 @@ impl<'a> Revisions<'a> {
         let refs = self.repository.refs();
         let full = match name {
             b"" | b"@" | b"HEAD" => {
-                let current = self.current()?.filter(|name| name.starts_with(b"refs/heads/"));
-                current.ok_or_else(|| Fatal::new("HEAD does not point to a branch"))?
+                let current = current_branch(self.repository)?;
+                if !current.starts_with(b"refs/heads/") {
+                    return Err(Fatal::new("HEAD does not point to a branch"));
+                }
+                current
             }
             name => [b"refs/heads/", name].concat(),
         };

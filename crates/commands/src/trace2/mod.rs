@@ -65,8 +65,7 @@ const ELSEWHERE: [&str; 14] = [
 /// The variables of the environment that say what is traced.
 #[derive(Debug, Clone, Default)]
 pub struct TraceVariables {
-    /// Name and value of each that is set and begins with `GIT_TRACE2`, or is `GIT_TRACE`, `GIT_TRACE_BARE`, `GIT_TRACE_SETUP`
-    /// or `GIT_TRACE_PERFORMANCE`.
+    /// Name and value of each that is set and begins with `GIT_TRACE`.
     pub variables: Vec<(String, OsString)>,
 }
 
