@@ -82,7 +82,7 @@ struct Merged {
 /// Makes the file, of the objects that `base` lacks. Of several copies of an object, the preferred pack's wins,
 /// then the newest pack's; packs of the same second are taken in the order of their names. Above others of a
 /// chain, no pack comes first in the order of bits for being preferred. Takes twice the memory of the file, and
-/// 24 bytes per object.
+/// 20 bytes per object.
 ///
 /// `previous` is a file to go on from: of the packs that it covers, only the copies that it has chosen count, after those
 /// of other packs, and those of the preferred pack; their indexes are not read. It must be whole ([`MultiPackIndex::verify_checksum`])
