@@ -1,4 +1,4 @@
-//! Writes a starting corpus for every target: `cargo run --example seeds` in `fuzz/`, then files are in `fuzz/corpus/`.
+//! Writes a starting corpus for every target: `cargo run --bin seeds` in `fuzz/`, then files are in `fuzz/corpus/`.
 //! They come from small repositories that stock git builds, so they are the same on every machine.
 
 use std::path::{Path, PathBuf};

@@ -34,10 +34,10 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Suite::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
             Suite::Repack => work.extend(commands::repacking(scratch, &history)?),
             Suite::IndexPack => work.extend(take::indexing(scratch, &history)?),
-            Suite::Unpack => work.extend(take::unpacking(git, scratch)?),
+            Suite::Unpack => work.extend(take::unpacking(git, scratch, args.smoke)?),
             Suite::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Suite::Add => work.extend(add::all(scratch, args.smoke)?),
-            Suite::Stash => work.extend(stash::all(git, scratch)?),
+            Suite::Stash => work.extend(stash::all(git, scratch, args.smoke)?),
             Suite::Packs => work.extend(packs::all(args, git, scratch, &history)?),
             Suite::Receive => work.push(receiving(scratch, &history)?),
             Suite::Crowds

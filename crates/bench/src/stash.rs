@@ -12,6 +12,9 @@ use crate::work::{Check, How, Work};
 /// Number of files.
 const FILES: usize = 500;
 
+/// The same for smoke runs.
+const A_FEW: usize = 50;
+
 /// Lines per file.
 const LINES: usize = 20;
 
@@ -26,12 +29,13 @@ const METHODS: [(&str, &[&str]); 3] = [
 ];
 
 /// All sync methods.
-pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
-    let repo = scratch.tree_within(TREE, |tree| fill(git, tree))?;
+pub fn all(git: &Git, scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
+    let count = if is_smoke { A_FEW } else { FILES };
+    let repo = scratch.tree_within(TREE, |tree| fill(git, tree, count))?;
     let work = |(name, settings): (&str, &[&str])| {
         let words = ["-C", TREE].iter().chain(settings).chain(&["stash", "push", "-q", "-u"]);
         Work {
-            name: format!("P8 stash -u, {FILES} files, {name}"),
+            name: format!("P8 stash -u, {count} files, {name}"),
             how: How::Command { args: words.map(ToString::to_string).collect(), is_on_copy: true },
             repo: repo.clone(),
             request: Vec::new(),
@@ -43,7 +47,7 @@ pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
 }
 
 /// Makes a commit, and the files to stash.
-fn fill(git: &Git, tree: &Path) -> io::Result<()> {
+fn fill(git: &Git, tree: &Path, count: usize) -> io::Result<()> {
     let mut random = Random::new(9);
     let mut file = |name: &str| {
         let lines: String = (0..LINES).map(|_| format!("{}\n", random.line())).collect();
@@ -53,5 +57,5 @@ fn fill(git: &Git, tree: &Path) -> io::Result<()> {
     git.run(tree, &["add", "known"]);
     git.run(tree, &["commit", "-qm", "first"]);
     std::fs::create_dir(tree.join("new"))?;
-    (0..FILES).try_for_each(|number| file(&format!("new/{number}")))
+    (0..count).try_for_each(|number| file(&format!("new/{number}")))
 }

@@ -39,9 +39,9 @@ pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
 }
 
 /// Packs of small objects, unpacked without and with syncing.
-pub fn unpacking(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
+pub fn unpacking(git: &Git, scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
     let mut all = Vec::new();
-    for count in [500, 5_000] {
+    for count in if is_smoke { [50, 500] } else { [500, 5_000] } {
         let pack = only_pack(&scratch.small_objects(count, |repo| fill(git, repo, count))?)?;
         for fsync in [None, Some("committed")] {
             let settings = fsync.map(|value| ["-c".to_string(), format!("core.fsync={value}")]);

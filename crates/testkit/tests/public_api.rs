@@ -21,9 +21,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit is two below").to_owned()
 }
 
-/// The public items of a crate, a line each.
-fn items(name: &str, wrapper: &Path) -> BTreeSet<String> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target directory");
+/// Where rustdoc writes: beside the pages.
+fn target() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target directory")
+}
+
+/// Describes all crates in one run, with the features that they have in the workspace: what they need is checked for the
+/// pages, too, and only once.
+fn describe(wrapper: &Path) {
     let mut command = Command::new(env!("CARGO"));
     let describes_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(describes_us)) {
@@ -31,12 +36,18 @@ fn items(name: &str, wrapper: &Path) -> BTreeSet<String> {
     }
     let rustdoc = Path::new(env!("CARGO")).with_file_name("rustdoc");
     command.env("REAL_RUSTDOC", rustdoc).env("RUSTDOC", wrapper).current_dir(root());
-    command.args(["rustdoc", "--quiet", "--locked", "--lib", "--package", &format!("packrace-{name}")]);
-    // Arguments of their own, so that pages that are there are not taken for the list.
-    command.arg("--target-dir").arg(target).args(["--", "--cfg=packrace_public_api"]);
+    // Flags of their own, so that pages that are there are not taken for the list.
+    command.env("RUSTDOCFLAGS", "--cfg=packrace_public_api");
+    command
+        .args(["doc", "--quiet", "--locked", "--lib", "--no-deps", "--workspace", "--target-dir"])
+        .arg(target());
     let output = command.output().expect("cargo runs");
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    let json = target.join(format!("doc/packrace_{name}.json"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The public items of a crate, a line each.
+fn items(name: &str) -> BTreeSet<String> {
+    let json = target().join(format!("doc/packrace_{name}.json"));
     let api = public_api::Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
@@ -73,11 +84,12 @@ fn no_user_is_broken_without_a_new_version() {
     let wrapper = folder.path().join("rustdoc");
     fs::write(&wrapper, WRAPPER).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    describe(&wrapper);
     let (version, breaking) = version();
     let renews = std::env::var("PUBLIC_API").is_ok_and(|what| what == "renew");
     let mut broken = Vec::new();
     for name in CRATES {
-        let items = items(name, &wrapper);
+        let items = items(name);
         assert!(items.len() > 20, "{name}: {items:?}");
         let file = root().join("crates").join(name).join("public-api.txt");
         if renews {

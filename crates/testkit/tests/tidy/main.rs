@@ -112,15 +112,6 @@ fn edges_point_down() {
 }
 
 #[test]
-fn fuzz_targets_are_locked_to_what_is_there() {
-    let files = files();
-    let lock = files.iter().find(|file| file.path == "fuzz/Cargo.lock").expect("it is committed");
-    let rooms =
-        files.iter().filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"));
-    assert_tidy(rooms.flat_map(|room| manifest::stale_lock(&room.text, &lock.text)).collect());
-}
-
-#[test]
 fn published_crates_have_what_a_registry_shows() {
     let files = files();
     let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());

@@ -1,7 +1,5 @@
 //! Rules about manifests and rooms.
 
-use std::collections::BTreeSet;
-
 /// The rooms and what each may use of the others; `*` is all of them. ARCHITECTURE.md says why.
 const ROOMS: [(&str, &[&str]); 18] = [
     ("cli", &["*"]),
@@ -102,33 +100,6 @@ fn dependencies(table: &toml::Table) -> Vec<(String, String)> {
     found
 }
 
-/// What the lock file of the fuzz targets says differently from a room's manifest. They are a workspace of their own,
-/// which `cargo build` does not bring up to date and `--locked` refuses.
-pub fn stale_lock(manifest: &str, lock: &str) -> Vec<String> {
-    let table: toml::Table = manifest.parse().expect("a manifest is TOML");
-    let name = table["package"]["name"].as_str().expect("a package has a name");
-    let lock: toml::Table = lock.parse().expect("a lock file is TOML");
-    let packages = lock["package"].as_array().expect("a lock file lists packages");
-    let Some(package) = packages.iter().find(|package| package["name"].as_str() == Some(name)) else {
-        return Vec::new();
-    };
-    let listed = package.get("dependencies").and_then(|list| list.as_array()).into_iter().flatten();
-    let locked: BTreeSet<&str> =
-        listed.filter_map(|entry| entry.as_str()?.split_whitespace().next()).collect();
-    let wanted = dependencies(&table);
-    let wanted: BTreeSet<&str> = wanted
-        .iter()
-        .filter(|(section, _)| section != "dev-dependencies")
-        .map(|(_, dependency)| dependency.as_str())
-        .collect();
-    let differing = locked.symmetric_difference(&wanted);
-    differing
-        .map(|dependency| {
-            format!("fuzz/Cargo.lock is stale: {name} and {dependency}; run cargo update -w in fuzz")
-        })
-        .collect()
-}
-
 /// Rooms that the page does not name as `crates/<room>` or in backticks.
 pub fn unnamed_rooms(rooms: &[&str], page: &str) -> Vec<String> {
     let named = |room: &str| page.contains(&format!("`{room}`")) || page.contains(&format!("crates/{room}"));
@@ -177,18 +148,6 @@ mod tests {
         check("os", "[dependencies]\nrustix = \"1\"\n", 0);
         check("os", "[dependencies]\nlibc = \"1\"\n", 0);
         check("server", "[dependencies]\nlibc = \"1\"\n", 1);
-    }
-
-    #[test]
-    fn a_stale_lock_is_found() {
-        let lock = "[[package]]\nname = \"packrace-os\"\nversion = \"0.1.0\"\ndependencies = [\"libc\", \"rustix 1.1.6\"]\n";
-        let manifest = |dependencies: &str| format!("[package]\nname = \"packrace-os\"\n{dependencies}");
-        let current = "[dependencies]\nlibc = \"1\"\nrustix = \"1\"\n[dev-dependencies]\ntempfile = \"3\"\n";
-        assert!(stale_lock(&manifest(current), lock).is_empty());
-        assert_eq!(stale_lock(&manifest("[dependencies]\nlibc = \"1\"\n"), lock).len(), 1);
-        let more = "[dependencies]\nlibc = \"1\"\nrustix = \"1\"\nlandlock = \"1\"\n";
-        assert_eq!(stale_lock(&manifest(more), lock).len(), 1);
-        assert!(stale_lock("[package]\nname = \"packrace-attic\"\n", lock).is_empty());
     }
 
     #[test]
