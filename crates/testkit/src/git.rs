@@ -137,6 +137,16 @@ pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     })
 }
 
+/// Messages of an older git in the words of 2.55, which are ours.
+pub fn in_newest_words(messages: &str) -> String {
+    messages.replace(
+        "running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated \
+         then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file \
+         manually to continue.",
+        "running in this repository, or the lock file may be stale",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ mod storage;
 pub use bucket_server::BucketServer;
 pub use builder::{RefFormat, Repo, RepoBuilder, Size, reachable_objects};
 pub use extent::Extent;
-pub use git::{Git, clean_environment};
+pub use git::{Git, clean_environment, in_newest_words};
 pub use random::Random;
 pub use storage::{Bitmap, GraphLayout, Loose, Storage};
 

@@ -1,5 +1,7 @@
 //! Compares two outcomes of one session: the same, different as expected, or a failure with a description.
 
+use packrace_testkit::in_newest_words;
+
 use crate::run::Outcome;
 use crate::session::Case;
 
@@ -80,7 +82,7 @@ fn differences(case: &Case, alone: &Outcome, ours: &Outcome) -> String {
         }
     };
     compare("standard output", &masked(&alone.stdout, false), &masked(&ours.stdout, false));
-    compare("standard error", &masked(&alone.stderr, true), &masked(&ours.stderr, true));
+    compare("standard error", &masked(&in_newest_words(&alone.stderr), true), &masked(&ours.stderr, true));
     compare("failures", &alone.failures.join("\n"), &ours.failures.join("\n"));
     compare("what is left", &masked(&alone.state, false), &masked(&ours.state, false));
     told

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use packrace_testkit::Git;
+use packrace_testkit::{Git, in_newest_words};
 
 use crate::running::{packrace_with, stock_git_with};
 
@@ -85,7 +85,7 @@ impl IndexTwins {
     fn said(&self, output: &Output) -> (Option<i32>, String, String) {
         let is_usage = output.status.code() == Some(129);
         let text = |bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes).into_owned();
+            let text = in_newest_words(&String::from_utf8_lossy(bytes));
             let real = std::fs::canonicalize(self.dir.path()).unwrap();
             let text = text.replace(&format!("{}/git/", real.display()), "");
             let text = text.replace(&format!("{}/packrace/", real.display()), "");

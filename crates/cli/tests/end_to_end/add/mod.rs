@@ -8,7 +8,7 @@ mod special;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, in_newest_words};
 use tempfile::TempDir;
 
 use crate::running::{PACKRACE, assert_no_panic};
@@ -75,7 +75,9 @@ impl Twins {
 
     fn outcome(&self, place: &Path, script: &str, tool: &Path) -> Outcome {
         let output = shell(place, script, tool);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(place.to_str().unwrap(), "TOP");
+        let text = |bytes: &[u8]| {
+            in_newest_words(&String::from_utf8_lossy(bytes)).replace(place.to_str().unwrap(), "TOP")
+        };
         assert_no_panic(&text(&output.stderr));
         let git = |script: &str| {
             let output = shell(place, script, Git::stock().binary());
