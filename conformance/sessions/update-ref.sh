@@ -191,6 +191,36 @@ git reflog exists --end-of-options refs/heads/main
 history 2
 git update-ref --batch-updates refs/heads/x HEAD
 
+## values found by messages
+# needs git: 2.55
+# in: files reftable sha1 sha256
+# exits: 128 128 128 128 128 128 128 128
+repository
+for message in first 'second: x' 'third
+
+body }brace' '!odd' '(paren'; do
+    tick
+    stock commit -q --allow-empty -m "$message"
+done
+stock checkout -q --detach HEAD~3
+tick
+stock commit -q --allow-empty -m 'second side'
+stock update-ref refs/other/x HEAD
+stock checkout -q main
+stock tag -a -m 'second of all' second HEAD~3
+stock checkout -q --detach
+tick
+stock commit -q --allow-empty -m detached
+for name in ':/second' ':/first' ':/x|nothing' ':/body' ':/third.*body' ':/!!odd' ':/!-second' ':/\(paren' ':/detached' 'HEAD^{/second}' 'HEAD^{/second: x}' \
+    'HEAD^{/second: x}:' 'HEAD^{/first}~0' 'HEAD^{/second}~1' 'HEAD^{/}' 'HEAD^{/!-det}' 'HEAD^{/body }brace}' 'second^{/third|first}' 'HEAD~2^{/second}^{tree}' main^{/paren}^^{/odd}; do
+    echo "$name"
+    git update-ref refs/values/one "$name"
+    git for-each-ref --format='%(objectname)' refs/values
+done
+for name in ':/' ':/^body' ':/!odd' ':/SECOND' 'HEAD^{/nothing}' 'HEAD^{/!odd}' 'HEAD^{/second' 'none^{/first}'; do
+    git update-ref refs/values/one "$name"
+done
+
 ## values named by reflogs, by what was checked out before, by upstreams and by the index
 # in: files reftable sha1 sha256
 # exits: 128 128 128 128 128

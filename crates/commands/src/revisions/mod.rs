@@ -2,10 +2,11 @@
 //!
 //! Supported: full and abbreviated object names, refs by git's rules for short names, `@`, `^<rev>`,
 //! `<rev>..<rev>`, `<ref>@{<n>}`, `<ref>@{<date>}`, `@{-<n>}`, `<branch>@{upstream}` and `<branch>@{push}`, the
-//! suffixes `~<n>`, `^<n>`, `^{<type>}` and `^{}`, `<rev>:<path>`, and `:<n>:<path>` from the top. Everything else is an
-//! error, even if git accepts it: searches, symmetric differences.
+//! suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`, `:/<text>`, `<rev>:<path>`, and `:<n>:<path>` from the top.
+//! Everything else is an error, even if git accepts it: symmetric differences.
 
 mod logged;
+mod search;
 
 use std::sync::Arc;
 
@@ -114,7 +115,10 @@ impl<'a> Revisions<'a> {
 
     /// The object that a revision names, or `None`. A full object name is not looked up.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        let behind = end_of_braces(revision);
+        if let Some(text) = revision.strip_prefix(b":/") {
+            return if text.is_empty() { Ok(None) } else { self.found_anywhere(text) };
+        }
+        let behind = end_of_search(revision, end_of_braces(revision));
         let Some(colon) = revision[behind..].iter().position(|byte| *byte == b':') else {
             return self.commitish(revision);
         };
@@ -128,7 +132,7 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// The object of `:<path>` or `:<n>:<path>` in the index; searches (`:/<text>`) name none.
+    /// The object of `:<path>` or `:<n>:<path>` in the index.
     fn in_index(&self, rest: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let (stage, path) = match rest {
             [stage @ b'0'..=b'3', b':', path @ ..] => (stage - b'0', path),
@@ -173,9 +177,12 @@ impl<'a> Revisions<'a> {
         let mut rest = &revision[base_end..];
         while let Some((&sign, after)) = rest.split_first() {
             let next = if sign == b'^' && after.starts_with(b"{") {
-                let Some(end) = after.iter().position(|byte| *byte == b'}') else { return Ok(None) };
+                let Some(end) = end_of_group(after) else { return Ok(None) };
                 rest = &after[end + 1..];
-                self.peel(id, &after[1..end])?
+                match &after[1..end] {
+                    [b'/', text @ ..] => self.found(vec![id], text)?,
+                    kind => self.peel(id, kind)?,
+                }
             } else {
                 let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 rest = &after[digits..];
@@ -370,6 +377,28 @@ impl<'a> Revisions<'a> {
         }
         Ok(Some(id))
     }
+}
+
+/// The end of the last `^{/<text>}` behind `from`, whose text may have any character; `from` if there is none.
+fn end_of_search(revision: &[u8], mut from: usize) -> usize {
+    while let Some(at) = revision[from..].windows(3).position(|start| start == b"^{/") {
+        if revision[from..from + at].contains(&b':') {
+            break;
+        }
+        let Some(end) = end_of_group(&revision[from + at + 1..]) else { break };
+        from += at + 1 + end + 1;
+    }
+    from
+}
+
+/// Where the brace that begins here ends: the text of a search may have closing braces, which nothing may follow but
+/// another suffix or a path.
+fn end_of_group(group: &[u8]) -> Option<usize> {
+    let is_search = group.get(1) == Some(&b'/');
+    let is_end = |at: usize| {
+        group[at] == b'}' && (!is_search || matches!(group.get(at + 1), None | Some(b'~' | b'^' | b':')))
+    };
+    (1..group.len()).find(|at| is_end(*at))
 }
 
 /// The end of what is between the braces of `@{…}`, which may have any character; 0 if there are none.
