@@ -601,3 +601,102 @@ git stash store 'stash@{1}'
 git stash store -m other 'refs/stash@{0}'
 git stash store 'stash@{9}' 2>/dev/null || git stash store nothing
 git stash list
+
+## entries are exported, fetched by another repository and imported there
+# needs git: 2.51
+# in: files reftable
+# masks: progress
+# state: no-objects no-fsck no-log-of-HEAD no-config
+history 2
+for n in 1 2 3; do tick; echo "$n" >dir1/file1; echo "$n" >"new $n"; git stash push -q -u -m "number $n"; done
+git stash export --print
+git stash export --print 1
+git stash export --print 'stash@{2}' 0 | stock cat-file --batch
+git stash export --to-ref refs/exported
+git cat-file commit refs/exported
+git cat-file commit refs/exported~3
+git init -q other
+cd other
+git fetch -q .. refs/exported:refs/exported
+git stash import refs/exported
+git stash list
+git stash import refs/exported
+git stash list
+git stash show -u 2
+
+## exports of no entries, of one with a message of several lines, and in another encoding
+# needs git: 2.51
+# state: no-objects no-fsck no-log-of-HEAD
+history 2
+git stash export --to-ref refs/none
+git stash import refs/none
+git stash list
+for message in 'two
+lines
+
+and more
+
+' ''; do
+    echo "$message" >dir1/file1
+    entry=$(git stash create "$message")
+    git stash store -m "stored" "$entry"
+    git cat-file commit "$(git stash export --print 0)"
+done
+git config i18n.commitEncoding ISO-8859-1
+git stash store -m latin "$(printf 'tree %s\nparent %s\nparent %s\nauthor A <a> 1 +0100\ncommitter C <c> 2 +0200\nencoding ISO-8859-1\n\ncaf\351' \
+    "$(git rev-parse stash^{tree})" "$(git rev-parse stash^1)" "$(git rev-parse stash^2)" | git hash-object -t commit -w --stdin)"
+git cat-file commit "$(git stash export --print 0 2>/dev/null)"
+git config unset i18n.commitEncoding
+git cat-file commit "$(git stash export --print 0 2>/dev/null)"
+git stash export --to-ref refs/heads/branch 2>/dev/null
+git stash export --to-ref PSEUDO 2>/dev/null
+git tag -m annotated tag refs/heads/branch
+git stash clear
+git stash import tag
+git stash list
+
+## exports that cannot be
+# needs git: 2.51
+# state: no-objects no-fsck no-log-of-HEAD
+# exits: 1 1 1 129 1 1 1 1 128 128
+history 2
+echo 1 >dir1/file1
+git stash -q
+git stash export
+git stash export --print --to-ref refs/exported
+git stash export --to-ref refs/exported --no-to-ref
+git stash export --to-ref 2>/dev/null
+git stash export --print 7
+git stash export --print HEAD
+git stash export --print nothing
+git stash export --print 'stash@{0}' 'stash@{1}'
+git stash export --to-ref a..b
+git stash export --to-ref refs/heads/main.lock
+git for-each-ref
+
+## imports that cannot be
+# needs git: 2.51
+# state: no-objects no-fsck no-log-of-HEAD
+# exits: 129 129 1 1 1 1 1 1 1 1 1 1 1
+history 2
+echo 1 >dir1/file1
+git stash -q
+git stash export --to-ref refs/exported
+empty=$(git rev-parse 'refs/exported^{tree}')
+start=$(git rev-parse refs/exported~1)
+entry=$(git rev-parse stash)
+git stash import 2>/dev/null
+git stash import refs/exported refs/exported 2>/dev/null
+git stash import nothing
+git stash import "$empty"
+git stash import HEAD:dir1/file1
+git stash import HEAD
+git stash import stash
+git stash import "$(echo 'git stash: x' | git commit-tree "$empty" -p "$start")"
+git stash import "$(echo 'git stash: x' | git commit-tree "$empty" -p "$start" -p HEAD)"
+git stash import "$(echo 'git stash: x' | git commit-tree "$empty" -p "$entry" -p "$start")"
+git stash import "$(echo 'git stash: x' | git commit-tree 'HEAD^{tree}' -p "$start" -p "$entry")"
+git stash import "$(echo 'no prefix' | git commit-tree "$empty" -p "$start" -p "$entry")"
+other=$(git commit-tree "$empty" </dev/null)
+git stash import "$(echo 'git stash: x' | git commit-tree "$empty" -p "$other" -p "$entry")"
+git stash list

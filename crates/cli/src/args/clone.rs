@@ -4,17 +4,14 @@ use super::chosen;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
+#[command(args = super::taken_back(&["quiet", "verbose", "bare", "mirror"]))]
 pub struct CloneRepository {
     /// Print only errors.
-    #[arg(long, short = 'q', overrides_with = "no_quiet")]
+    #[arg(long, short = 'q')]
     pub quiet: bool,
-    #[arg(long, hide = true, overrides_with = "quiet")]
-    pub no_quiet: bool,
     /// Print more about the connection.
-    #[arg(long, short = 'v', overrides_with = "no_verbose")]
+    #[arg(long, short = 'v')]
     pub verbose: bool,
-    #[arg(long, hide = true, overrides_with = "verbose")]
-    pub no_verbose: bool,
     /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
@@ -22,15 +19,11 @@ pub struct CloneRepository {
     #[arg(long, overrides_with = "progress")]
     pub no_progress: bool,
     /// Create a repository without a work tree, with the branches and tags of the server.
-    #[arg(long, overrides_with = "no_bare")]
+    #[arg(long)]
     pub bare: bool,
-    #[arg(long, hide = true, overrides_with = "bare")]
-    pub no_bare: bool,
     /// Like --bare, with all refs, which later fetches overwrite.
-    #[arg(long, overrides_with = "no_mirror")]
+    #[arg(long)]
     pub mirror: bool,
-    #[arg(long, hide = true, overrides_with = "mirror")]
-    pub no_mirror: bool,
     /// Fetch no tags, now and in later fetches.
     #[arg(long, overrides_with = "tags")]
     pub no_tags: bool,

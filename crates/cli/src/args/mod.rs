@@ -327,10 +327,6 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         let text = format!(
             "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
         );
-        // Only git exports entries and imports them.
-        if matches!(&*token, "export" | "import") {
-            return Parsed::HandOver(Some(text));
-        }
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();

@@ -35,22 +35,19 @@ pub enum MultiPackIndexCommand {
 
 // Where a file of a chain goes.
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["incremental", "base"]))]
 pub struct MultiPackIndexLayer {
     /// Write a file of a chain (multi-pack-index.d) instead of a single multi-pack-index.
-    #[arg(long, overrides_with = "no_incremental")]
+    #[arg(long)]
     pub incremental: bool,
-    #[arg(long, hide = true)]
-    pub no_incremental: bool,
     /// With --incremental, do not add the file to the chain; print its checksum.
     #[arg(long, overrides_with = "write_chain_file")]
     pub no_write_chain_file: bool,
     #[arg(long, hide = true)]
     pub write_chain_file: bool,
     /// Put the file on top of that with this checksum, or of none.
-    #[arg(long, value_name = "CHECKSUM", allow_hyphen_values = true, overrides_with = "no_base")]
+    #[arg(long, value_name = "CHECKSUM", allow_hyphen_values = true)]
     pub base: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_base: bool,
 }
 
 impl From<MultiPackIndexLayer> for MultiPackIndexLayerOptions {
@@ -64,16 +61,15 @@ impl From<MultiPackIndexLayer> for MultiPackIndexLayerOptions {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["bitmap"]))]
 pub struct MultiPackIndexCompact {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     #[command(flatten)]
     pub layer: MultiPackIndexLayer,
     /// Write reachability bitmaps.
-    #[arg(long, overrides_with = "no_bitmap")]
+    #[arg(long)]
     pub bitmap: bool,
-    #[arg(long, hide = true)]
-    pub no_bitmap: bool,
     /// Checksum of the lowest file.
     pub from: String,
     /// Checksum of the topmost file.
@@ -117,21 +113,18 @@ pub struct MultiPackIndexCommon {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["preferred_pack", "stdin_packs", "refs_snapshot"]))]
 pub struct MultiPackIndexWrite {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     #[command(flatten)]
     pub layer: MultiPackIndexLayer,
     /// Prefer copies of objects in this pack.
-    #[arg(long, value_name = "PACK", allow_hyphen_values = true, overrides_with = "no_preferred_pack")]
+    #[arg(long, value_name = "PACK", allow_hyphen_values = true)]
     pub preferred_pack: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_preferred_pack: bool,
     /// Cover only the packs whose indexes are named on standard input.
-    #[arg(long, overrides_with = "no_stdin_packs")]
+    #[arg(long)]
     pub stdin_packs: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin_packs: bool,
     /// Write reachability bitmaps.
     #[arg(long, overrides_with = "no_bitmap")]
     pub bitmap: bool,
@@ -139,10 +132,8 @@ pub struct MultiPackIndexWrite {
     #[arg(long)]
     pub no_bitmap: bool,
     /// With --bitmap, read the tips from this file, one per line; those that begin with + are preferred.
-    #[arg(long, value_name = "PATH", allow_hyphen_values = true, overrides_with = "no_refs_snapshot")]
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub refs_snapshot: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_refs_snapshot: bool,
 }
 
 impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {

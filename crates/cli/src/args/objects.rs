@@ -9,6 +9,7 @@ use packrace_commands::options::{CommitTreeOptions, HashObjectOptions, MessagePa
 #[command(
     override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
 )]
+#[command(args = super::taken_back(&["stdin_paths", "literally", "path"]))]
 pub struct HashObject {
     /// Type of the object.
     #[arg(short = 't', value_name = "TYPE", allow_hyphen_values = true, default_value = "blob")]
@@ -22,10 +23,8 @@ pub struct HashObject {
     #[arg(long, hide = true)]
     pub no_stdin: bool,
     /// Read file names from standard input, one per line.
-    #[arg(long, overrides_with = "no_stdin_paths")]
+    #[arg(long)]
     pub stdin_paths: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin_paths: bool,
     /// Hash files as they are, without conversion.
     #[arg(long, overrides_with = "filters")]
     pub no_filters: bool,
@@ -33,15 +32,11 @@ pub struct HashObject {
     #[arg(long, overrides_with = "no_filters")]
     pub filters: bool,
     /// Accept invalid content.
-    #[arg(long, overrides_with = "no_literally")]
+    #[arg(long)]
     pub literally: bool,
-    #[arg(long, hide = true)]
-    pub no_literally: bool,
     /// Convert as if the content were in this file.
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true, overrides_with = "no_path")]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub path: Option<OsString>,
-    #[arg(long, hide = true)]
-    pub no_path: bool,
     /// The files.
     #[arg(value_name = "FILE")]
     pub files: Vec<OsString>,

@@ -6,14 +6,13 @@ use packrace_commands::options::RefsChangeOptions;
 
 /// Options of `create` and `update`.
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["create_reflog"]))]
 pub struct RefsSet {
     #[command(flatten)]
     pub common: RefsDelete,
     /// Create a reflog even if the configuration does not ask for one.
-    #[arg(long, overrides_with = "no_create_reflog")]
+    #[arg(long)]
     pub create_reflog: bool,
-    #[arg(long, hide = true)]
-    pub no_create_reflog: bool,
 }
 
 /// Options of `delete`.
@@ -31,12 +30,11 @@ pub struct RefsDelete {
 
 /// Options of `rename`.
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["message"]))]
 pub struct RefsRename {
     /// Reason, for the reflog.
-    #[arg(long, value_name = "REASON", allow_hyphen_values = true, overrides_with = "no_message")]
+    #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     pub message: Option<String>,
-    #[arg(long, hide = true, overrides_with = "message")]
-    pub no_message: bool,
     /// The ref, then its new value and its expected old value; for a rename, the old and the new name.
     #[arg(value_name = "REF")]
     pub arguments: Vec<OsString>,

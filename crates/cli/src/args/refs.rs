@@ -12,6 +12,7 @@ use super::one_ref::{RefsDelete, RefsRename, RefsSet};
 #[command(
     override_usage = "packrace update-ref [OPTIONS] -d REF [OLD]\n       packrace update-ref [OPTIONS] REF NEW [OLD]\n       packrace update-ref [OPTIONS] --stdin [-z] [--batch-updates]"
 )]
+#[command(args = super::taken_back(&["stdin", "batch_updates", "create_reflog"]))]
 pub struct UpdateRef {
     /// Reason for the change, for the reflog.
     #[arg(short = 'm', value_name = "REASON", allow_hyphen_values = true)]
@@ -26,23 +27,17 @@ pub struct UpdateRef {
     #[arg(long)]
     pub deref: bool,
     /// Read changes from standard input, and apply all of them or none.
-    #[arg(long, overrides_with = "no_stdin")]
+    #[arg(long)]
     pub stdin: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin: bool,
     /// With --stdin, input is terminated by NUL instead of newline.
     #[arg(short = 'z')]
     pub nul: bool,
     /// With --stdin, apply the possible changes, and print the rejected ones.
-    #[arg(long, short = '0', overrides_with = "no_batch_updates")]
+    #[arg(long, short = '0')]
     pub batch_updates: bool,
-    #[arg(long, hide = true)]
-    pub no_batch_updates: bool,
     /// Create a reflog even if core.logAllRefUpdates does not ask for it.
-    #[arg(long, overrides_with = "no_create_reflog")]
+    #[arg(long)]
     pub create_reflog: bool,
-    #[arg(long, hide = true)]
-    pub no_create_reflog: bool,
     /// The ref, its new value, and its expected old value.
     #[arg(value_name = "REF")]
     pub arguments: Vec<OsString>,
@@ -52,22 +47,17 @@ pub struct UpdateRef {
 #[command(
     override_usage = "packrace symbolic-ref [-m REASON] NAME REF\n       packrace symbolic-ref [-q] [--short] [--no-recurse] NAME\n       packrace symbolic-ref --delete [-q] NAME"
 )]
+#[command(args = super::taken_back(&["quiet", "delete", "short"]))]
 pub struct SymbolicRef {
     /// Print no error if NAME is not a symbolic ref; only exit with 1.
-    #[arg(long, short = 'q', overrides_with = "no_quiet")]
+    #[arg(long, short = 'q')]
     pub quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_quiet: bool,
     /// Delete the symbolic ref.
-    #[arg(long, short = 'd', overrides_with = "no_delete")]
+    #[arg(long, short = 'd')]
     pub delete: bool,
-    #[arg(long, hide = true)]
-    pub no_delete: bool,
     /// Shorten the printed ref, such as refs/heads/main to main.
-    #[arg(long, overrides_with = "no_short")]
+    #[arg(long)]
     pub short: bool,
-    #[arg(long, hide = true)]
-    pub no_short: bool,
     /// Follow chains of symbolic refs to the end (the default).
     #[arg(long, overrides_with = "no_recurse")]
     pub recurse: bool,

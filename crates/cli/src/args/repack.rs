@@ -9,7 +9,7 @@ use super::packing::Packing;
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
     "cruft", "cruft_expiration", "quiet", "local", "unpack_unreachable", "keep_unreachable", "filter",
-    "filter_to", "keep_pack", "geometric", "write_midx", "expire_to",
+    "filter_to", "keep_pack", "geometric", "write_midx", "expire_to", "window_memory",
 ]))]
 pub struct Repack {
     /// Pack all reachable objects into a single pack.
@@ -67,8 +67,6 @@ pub struct Repack {
     pub keep_unreachable: bool,
     #[command(flatten)]
     pub packing: Packing,
-    #[arg(long, hide = true, overrides_with = "window_memory")]
-    pub no_window_memory: bool,
     /// Write packed objects that this filter omits to a separate pack; of several filters, those that any omits.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub filter: Vec<String>,

@@ -8,8 +8,10 @@ use super::{Interaction, chosen};
 use std::ffi::OsString;
 
 /// What may follow `stash`.
-const COMMANDS: [&str; 11] =
-    ["push", "save", "list", "show", "apply", "pop", "drop", "clear", "create", "store", "branch"];
+const COMMANDS: &[&str] = &[
+    "push", "save", "list", "show", "apply", "pop", "drop", "clear", "create", "store", "branch", "export",
+    "import",
+];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -45,12 +47,11 @@ pub enum StashCommand {
     /// Apply an entry, and drop it if there are no conflicts.
     Pop(StashApply),
     /// Drop an entry.
+    #[command(args = super::taken_back(&["quiet"]))]
     Drop {
         /// Print only errors.
-        #[arg(long, short = 'q', overrides_with = "no_quiet")]
+        #[arg(long, short = 'q')]
         quiet: bool,
-        #[arg(long, hide = true)]
-        no_quiet: bool,
         /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
         #[arg(value_name = "STASH")]
         entries: Vec<OsString>,
@@ -67,17 +68,14 @@ pub enum StashCommand {
         words: Vec<OsString>,
     },
     /// Store an entry that create has made.
+    #[command(args = super::taken_back(&["message", "quiet"]))]
     Store {
         /// Message of the entry.
-        #[arg(long, short = 'm', allow_hyphen_values = true, overrides_with = "no_message")]
+        #[arg(long, short = 'm', allow_hyphen_values = true)]
         message: Option<OsString>,
-        #[arg(long, hide = true, overrides_with = "message")]
-        no_message: bool,
         /// Print no errors.
-        #[arg(long, short = 'q', overrides_with = "no_quiet")]
+        #[arg(long, short = 'q')]
         quiet: bool,
-        #[arg(long, hide = true)]
-        no_quiet: bool,
         /// The commit that create has printed.
         #[arg(value_name = "COMMIT")]
         commits: Vec<OsString>,
@@ -87,6 +85,25 @@ pub enum StashCommand {
         /// The new branch, and the entry (default: the newest).
         #[arg(value_name = "BRANCH [STASH]")]
         arguments: Vec<OsString>,
+    },
+    /// Make commits of entries that can be fetched and pushed.
+    #[command(args = super::taken_back(&["to_ref"]))]
+    Export {
+        /// Print the object ID of the last commit.
+        #[arg(long)]
+        print: bool,
+        /// Make REF point at the last commit.
+        #[arg(long, value_name = "REF", allow_hyphen_values = true)]
+        to_ref: Option<OsString>,
+        /// The entries (default: all).
+        #[arg(value_name = "STASH")]
+        stashes: Vec<OsString>,
+    },
+    /// Append exported entries to the list.
+    Import {
+        /// The last commit that export has made.
+        #[arg(value_name = "COMMIT")]
+        commits: Vec<OsString>,
     },
 }
 
@@ -310,6 +327,8 @@ impl From<Stash> for options::StashOptions {
             StashCommand::Create { words } => Self::Create { words },
             StashCommand::Store { message, quiet, commits, .. } => Self::Store { message, quiet, commits },
             StashCommand::Branch { arguments } => Self::Branch { arguments },
+            StashCommand::Export { print, to_ref, stashes } => Self::Export { print, to_ref, stashes },
+            StashCommand::Import { commits } => Self::Import { commits },
         }
     }
 }

@@ -125,4 +125,18 @@ pub enum StashOptions {
         /// The branch, and the entry.
         arguments: Vec<OsString>,
     },
+    /// Makes commits of entries that can be fetched and pushed.
+    Export {
+        /// Print the name of the last one.
+        print: bool,
+        /// Make this ref point at it.
+        to_ref: Option<OsString>,
+        /// The entries; all if there are none.
+        stashes: Vec<OsString>,
+    },
+    /// Appends exported entries to the list.
+    Import {
+        /// The last commit of the export.
+        commits: Vec<OsString>,
+    },
 }

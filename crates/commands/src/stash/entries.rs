@@ -7,7 +7,7 @@ use packrace_store::refs::{Expected, LogEdit, RefChange, TransactionMode};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
-use super::{Context, REF, complain, say};
+use super::{Context, REF, complain, failed, say};
 use crate::call::fatal::Fatal;
 use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
@@ -23,11 +23,6 @@ pub(super) struct StashEntry {
     pub(super) is_listed: bool,
     /// Its index in the list.
     number: Option<usize>,
-}
-
-fn failed(context: &Context<'_>, line: String) -> Fatal {
-    complain(context.call, &[line]);
-    Fatal::silent(1)
 }
 
 /// The entry that the arguments name; without arguments, the newest.
@@ -75,7 +70,10 @@ fn split(revision: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// What a revision names; and the number of the entry of a reflog, if it is one and nothing follows.
-fn resolve(context: &Context<'_>, revision: &[u8]) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
+pub(super) fn resolve(
+    context: &Context<'_>,
+    revision: &[u8],
+) -> Result<Option<(ObjectId, Option<usize>)>, Fatal> {
     if revision.ends_with(b"}")
         && let Some((name, spec)) = entry(revision)
         && let Some(named) = context.revisions()?.logged(name, spec)?

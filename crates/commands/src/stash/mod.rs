@@ -3,6 +3,7 @@
 mod apply;
 mod branch;
 mod entries;
+mod exported;
 mod pathspecs;
 mod push;
 mod show;
@@ -51,6 +52,10 @@ pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
             entries::store(&context, message.as_deref(), *quiet, commits)
         }
         StashOptions::Branch { arguments } => branch::run(&context, arguments),
+        StashOptions::Export { print, to_ref, stashes } => {
+            exported::export(&context, *print, to_ref.as_deref(), stashes)
+        }
+        StashOptions::Import { commits } => exported::import(&context, commits),
     }
 }
 
@@ -165,10 +170,21 @@ fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
 
 /// The first paragraph of a commit message, as one line.
 fn subject(commit: &[u8]) -> Vec<u8> {
-    let start = commit.windows(2).position(|pair| pair == b"\n\n").map_or(commit.len(), |at| at + 2);
-    let lines = commit[start..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let lines = message_of(commit).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ')
+}
+
+/// The message of a commit.
+fn message_of(commit: &[u8]) -> &[u8] {
+    let start = commit.windows(2).position(|pair| pair == b"\n\n").map_or(commit.len(), |at| at + 2);
+    &commit[start..]
+}
+
+/// Says what went wrong and why there is nothing more to do.
+fn failed(context: &Context<'_>, line: String) -> Fatal {
+    complain(context.call, &[line]);
+    Fatal::silent(1)
 }
 
 /// Writes a line to standard output.

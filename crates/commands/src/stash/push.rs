@@ -41,7 +41,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         complain(context.call, &["You do not have the initial commit yet".to_owned()]);
         return Err(Fatal::silent(1));
     };
-    let message = (!words.is_empty()).then(|| joined(words));
+    let message = Some(joined(words)).filter(|message| !message.is_empty());
     let work = StashContent {
         head: &head,
         people: &context.people()?,

@@ -51,13 +51,19 @@ impl Encoding {
         let name = match state {
             AttributeState::Unspecified | AttributeState::Unset => return Ok(None),
             AttributeState::Set => return Err("true/false are no valid working-tree-encodings".to_owned()),
-            AttributeState::Value(name) => String::from_utf8_lossy(name).into_owned(),
+            AttributeState::Value(name) => name,
         };
+        Ok(Self::named(name))
+    }
+
+    /// The encoding with this name; `None` for UTF-8.
+    fn named(name: &[u8]) -> Option<Self> {
+        let name = String::from_utf8_lossy(name).into_owned();
         let upper = name.to_ascii_uppercase();
         let short = upper.strip_prefix("UTF").map(|rest| rest.strip_prefix('-').unwrap_or(rest));
         let wide = |unit_bytes, order| ByteForm::Wide { unit_bytes, order };
         let form = match (upper.as_str(), short) {
-            ("", _) | (_, Some("8")) => return Ok(None),
+            ("", _) | (_, Some("8")) => return None,
             (_, Some("16")) => wide(2, ByteOrder::Marked),
             (_, Some("16BE")) => wide(2, ByteOrder::Big),
             (_, Some("16LE")) => wide(2, ByteOrder::Little),
@@ -69,7 +75,7 @@ impl Encoding {
             _ => gix_filter::worktree::encoding::for_label(name.as_str())
                 .map_or(ByteForm::Unknown, ByteForm::Other),
         };
-        Ok(Some(Encoding { name, form }))
+        Some(Encoding { name, form })
     }
 
     /// Converts a file of the work tree to UTF-8.
@@ -168,6 +174,24 @@ impl Encoding {
             _ => Ok(()),
         }
     }
+}
+
+/// Text in another encoding; `None` stands for UTF-8. As in git, text that cannot be converted stays as it is.
+pub fn reencoded(text: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Vec<u8> {
+    let named = |name: Option<&[u8]>| name.and_then(Encoding::named);
+    let (from, to) = (named(from), named(to));
+    if from == to {
+        return text.to_vec();
+    }
+    let decoded = match from {
+        None => Some(text.to_vec()),
+        Some(from) => from.decode(text).map(String::into_bytes),
+    };
+    let encoded = match to {
+        None => decoded,
+        Some(to) => decoded.and_then(|text| to.to_worktree(&text)),
+    };
+    encoded.unwrap_or_else(|| text.to_vec())
 }
 
 /// The byte order marks, big and little endian.

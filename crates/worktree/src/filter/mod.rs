@@ -25,6 +25,7 @@ use self::attributes::{Asked, Attributes};
 pub use self::driver::BlobSource;
 use self::driver::{FilterTask, Processes, Way};
 use self::encoding::Encoding;
+pub use self::encoding::reencoded;
 use self::eol::Safety;
 use self::settings::FilterSettings;
 use crate::paths::{AttributeState, FindStaged, path_of};
