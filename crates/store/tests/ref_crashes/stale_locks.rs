@@ -5,7 +5,7 @@ use std::path::Path;
 use packrace_object::HashKind;
 use packrace_os::simulated::DiskState;
 use packrace_store::refs::{RefChange, RefEdit};
-use packrace_testkit::{Extent, Git, RefFormat, sampled};
+use packrace_testkit::{Extent, Git, RefFormat, in_newest_words, sampled};
 
 use super::cases::{Case, small};
 use super::matrix::{remove_locks, run};
@@ -37,7 +37,7 @@ fn git(world: &World, edits: &[RefEdit]) -> Result<(), String> {
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(script(edits).as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
+    let text = in_newest_words(&String::from_utf8(output.stderr).unwrap());
     let text = text.trim_end().strip_prefix("fatal: ").unwrap_or(&text);
     if output.status.success() { Ok(()) } else { Err(text.to_owned()) }
 }

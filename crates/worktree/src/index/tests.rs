@@ -3,7 +3,7 @@ use std::path::Path;
 use packrace_object::{Kind as ObjectKind, object_id};
 use packrace_store::OpenOptions;
 use packrace_store::publish::ObjectsStored;
-use packrace_testkit::Git;
+use packrace_testkit::{Git, in_newest_words};
 
 use super::*;
 
@@ -314,7 +314,7 @@ fn a_lock_that_is_held_and_one_that_is_let_go() {
     let error = IndexLock::take(&world.repository()).unwrap_err();
     assert!(error.is_locked());
     let stock = Git::stock().command(world.path()).args(["add", "f"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&stock.stderr), format!("fatal: {error}\n"));
+    assert_eq!(in_newest_words(&String::from_utf8_lossy(&stock.stderr)), format!("fatal: {error}\n"));
     drop(first);
     world.git(&["add", "f"]);
 }
