@@ -2,8 +2,7 @@
 
 pub(crate) mod refs;
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,29 +18,6 @@ pub enum ErrorKind {
     Conflict,
     /// An object is larger than the caller allows.
     LimitExceeded,
-}
-
-/// What is known of the process that holds a lock: git writes its number into a file beside it, with `core.lockfilePid`.
-fn who_locks(lock: &Path) -> String {
-    let number = holder(&lock.with_extension("").into_os_string().into_string().unwrap_or_default());
-    match number {
-        Some(number) if packrace_os::process::is_running(number) => format!(
-            "Lock may be held by process {number}; if no git process is running, the lock file may be stale (PIDs can be reused)"
-        ),
-        Some(number) => format!(
-            "Lock was held by process {number}, which is no longer running; the lock file appears to be stale"
-        ),
-        None => "Another git process seems to be running in this repository, or the lock file may be stale"
-            .to_owned(),
-    }
-}
-
-/// The number in the file of whoever locks `locked`.
-fn holder(locked: &str) -> Option<u32> {
-    let file = std::fs::File::open(format!("{locked}~pid.lock")).ok()?;
-    let mut text = String::new();
-    file.take(64).read_to_string(&mut text).ok()?;
-    text.strip_prefix("pid ")?.strip_suffix('\n')?.parse().ok().filter(|number| *number > 0)
 }
 
 /// Why a repository or an object could not be read, in git's words if git has any.
@@ -79,8 +55,8 @@ pub(crate) enum Reason {
     Damaged(String),
     #[error("{words}")]
     Caused { kind: ErrorKind, words: String, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("Unable to create '{}': File exists.\n\n{}", .0.display(), who_locks(.0))]
-    Locked(PathBuf),
+    #[error("Unable to create '{path}': File exists.\n\n{holder}")]
+    Locked { path: PathBuf, holder: String },
     #[error("Unable to create '{path}': {}", packrace_os::reason(.source))]
     Unlockable { path: PathBuf, source: std::io::Error },
     #[error("object of {size} bytes is larger than the limit of {limit}")]
@@ -97,7 +73,7 @@ impl Error {
             | Reason::Config(_)
             | Reason::UnreadableConfig(_) => ErrorKind::Refused,
             Reason::Faulted(_) | Reason::Io { .. } | Reason::Unlockable { .. } => ErrorKind::Unavailable,
-            Reason::Locked(_) => ErrorKind::Conflict,
+            Reason::Locked { .. } => ErrorKind::Conflict,
             Reason::Refs(error) => error.kind(),
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Caused { kind, .. } => *kind,
@@ -137,7 +113,7 @@ impl Error {
 
     /// Whether another process holds the lock of a file.
     pub fn is_locked(&self) -> bool {
-        matches!(&self.0, Reason::Locked(_))
+        matches!(&self.0, Reason::Locked { .. })
     }
 
     pub(crate) fn sync(failed: packrace_os::durable::SyncFailed) -> Self {
@@ -183,7 +159,8 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_ref_error_is_that_of_its_cause() {
-        let locked = || Error::from(Reason::Locked("refs/heads/main.lock".into()));
+        let locked =
+            || Error::from(Reason::Locked { path: "refs/heads/main.lock".into(), holder: String::new() });
         let unlockable = |path: &str| {
             let source = io::Error::from(io::ErrorKind::PermissionDenied);
             Error::from(Reason::Unlockable { path: path.into(), source })
@@ -195,23 +172,6 @@ mod tests {
         let line =
             RefError::Line { what: "unexpected line", path: "packed-refs".into(), line: "x".to_owned() };
         check(Reason::Refs(line), ErrorKind::Corrupt);
-    }
-
-    #[test]
-    fn who_holds_a_lock() {
-        let folder = tempfile::tempdir().unwrap();
-        let lock = folder.path().join("index.lock");
-        let said = |holder: &str| {
-            std::fs::write(folder.path().join("index~pid.lock"), holder).unwrap();
-            let words = Error::from(Reason::Locked(lock.clone())).to_string();
-            words.split_once("File exists.\n\n").unwrap().1.to_owned()
-        };
-        let own = std::process::id();
-        assert!(said(&format!("pid {own}\n")).starts_with(&format!("Lock may be held by process {own};")));
-        assert!(said("pid 2147483647\n").starts_with("Lock was held by process 2147483647,"));
-        for holder in ["", "pid 0\n", "pid 1", "pid one\n", "pid 99999999999\n", &"pid 1\n".repeat(100)] {
-            assert!(said(holder).starts_with("Another git process"), "{holder}");
-        }
     }
 
     #[test]

@@ -8,6 +8,9 @@ use packrace_os::durable::{self, NewFile, SyncMethod, ToSync};
 use super::{Component, WritePolicy, create_temporary, dir_of, make_durable_dir, with_extension};
 use crate::error::{Error, Reason};
 
+/// The most that is read of who holds a lock: a word and a number.
+const MAX_HOLDER_BYTES: u64 = 64;
+
 /// A file that is replaced as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
@@ -143,7 +146,9 @@ impl LockFile {
             result = create();
         }
         let mut file = result.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Reason::Locked(lock.clone()).into(),
+            std::io::ErrorKind::AlreadyExists => {
+                Reason::Locked { path: lock.clone(), holder: holder_of(path, kind) }.into()
+            }
             _ if !makes_dir => Reason::Unlockable { path: lock.clone(), source: error }.into(),
             _ => Error::io(&lock, error),
         })?;
@@ -254,6 +259,28 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     let mut lock = LockFile::take(path, kind, policy)?;
     lock.write(bytes)?;
     lock.commit()
+}
+
+/// What is known of the process that holds the lock of a file, in git's words: with `core.lockfilePid`, git writes its number
+/// into a file beside it. An owner may have put anything there.
+fn holder_of(path: &Path, kind: FileKind) -> String {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("~pid.lock");
+    let text = packrace_os::read_regular_file(Path::new(&beside), false, kind.role(), MAX_HOLDER_BYTES);
+    let number = text.ok().and_then(|text| {
+        let text = std::str::from_utf8(&text).ok()?;
+        text.strip_prefix("pid ")?.strip_suffix('\n')?.parse().ok().filter(|number: &u32| *number > 0)
+    });
+    match number {
+        Some(number) if packrace_os::process::is_running(number) => format!(
+            "Lock may be held by process {number}; if no git process is running, the lock file may be stale (PIDs can be reused)"
+        ),
+        Some(number) => format!(
+            "Lock was held by process {number}, which is no longer running; the lock file appears to be stale"
+        ),
+        None => "Another git process seems to be running in this repository, or the lock file may be stale"
+            .to_owned(),
+    }
 }
 
 /// Flushes everything; returns whether to sync: if configured, and if a file is replaced, of which a crash

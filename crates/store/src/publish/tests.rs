@@ -414,6 +414,32 @@ fn packs_go_index_first_unless_they_are_kept() {
 }
 
 #[test]
+fn who_holds_a_lock_is_told_if_git_wrote_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, beside) = (dir.path().join("v1.0"), dir.path().join("v1.0~pid.lock"));
+    let (kind, policy) = (FileKind::Refs, WritePolicy::default());
+    let _held = LockFile::take(&path, kind, policy).unwrap();
+    let told = || {
+        let words = LockFile::take(&path, kind, policy).unwrap_err().to_string();
+        words.split_once("v1.0.lock': File exists.\n\n").expect("it names the lock").1.to_owned()
+    };
+    let said = |holder: &str| {
+        std::fs::write(&beside, holder).unwrap();
+        told()
+    };
+    let own = std::process::id();
+    assert!(said(&format!("pid {own}\n")).starts_with(&format!("Lock may be held by process {own};")));
+    assert!(said("pid 2147483647\n").starts_with("Lock was held by process 2147483647,"));
+    for holder in ["", "pid 0\n", "pid 1", "pid one\n", "pid 99999999999\n", &"pid 1\n".repeat(100)] {
+        assert!(said(holder).starts_with("Another git process"), "{holder}");
+    }
+    // Nobody writes into this pipe, so reading it would never end.
+    std::fs::remove_file(&beside).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&beside).status().unwrap().success());
+    assert!(told().starts_with("Another git process"));
+}
+
+#[test]
 fn one_process_at_a_time_replaces_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("info/commit-graphs/commit-graph-chain");
