@@ -65,9 +65,19 @@ impl<'a> RefChanges<'a> {
 
     /// Prepares and commits; returns the refused edits of a batch.
     pub fn run(&mut self, edits: Vec<RefEdit>, mode: TransactionMode) -> Result<Vec<Refusal>, PrepareError> {
+        self.run_after(&ObjectsStored::earlier(), edits, mode)
+    }
+
+    /// The same, for values that have just been stored.
+    pub fn run_after(
+        &mut self,
+        stored: &ObjectsStored,
+        edits: Vec<RefEdit>,
+        mode: TransactionMode,
+    ) -> Result<Vec<Refusal>, PrepareError> {
         let refs = self.repository.refs();
         let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
-        prepared.commit(&ObjectsStored::earlier(), &mut self.objects)
+        prepared.commit(stored, &mut self.objects)
     }
 }
 

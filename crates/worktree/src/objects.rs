@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use gix_error::{ErrorExt as _, ResultExt as _};
 use packrace_object::{HashKind, Kind, ObjectId, object_id, oid};
+use packrace_store::publish::{ObjectBatch, ObjectsStored};
 use packrace_store::{Object, ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
@@ -66,9 +67,12 @@ impl Objects {
         self.made.borrow_mut().remove(id)
     }
 
-    /// Removes and returns all new objects, in no particular order.
-    pub fn take_all_made(&self) -> Vec<(ObjectId, Object)> {
-        self.made.borrow_mut().drain().collect()
+    /// Stores what is in the batch, and all new objects.
+    pub fn publish_made(&self, batch: ObjectBatch) -> Result<ObjectsStored, WorkError> {
+        for (id, object) in self.made.borrow_mut().drain() {
+            batch.add(&id, object.kind, &object.data)?;
+        }
+        Ok(batch.publish()?.stored())
     }
 }
 

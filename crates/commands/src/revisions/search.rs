@@ -9,6 +9,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::Revisions;
 use crate::call::fatal::Fatal;
+use crate::text::message_of;
 
 /// The longest compiled form of an expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
@@ -35,8 +36,7 @@ impl MessagePattern {
     }
 
     fn is_met(&self, commit: &[u8]) -> bool {
-        let Some(end) = commit.windows(2).position(|pair| pair == b"\n\n") else { return false };
-        self.regex.is_match(&commit[end + 2..]) != self.is_negated
+        self.regex.is_match(message_of(commit)) != self.is_negated
     }
 }
 
@@ -69,15 +69,15 @@ impl Revisions<'_> {
                 {
                     let content = self.reader.read(&id)?.data;
                     let commit = parse_commit(&content, id.kind()).map_err(Fatal::new)?;
-                    waiting.push((commit.committer_seconds, Reverse(seen.len()), id));
+                    let is_met = pattern.is_met(&content);
+                    waiting.push((commit.committer_seconds, Reverse(seen.len()), is_met, id, commit.parents));
                 }
             }
-            let Some((_, _, id)) = waiting.pop() else { return Ok(None) };
-            let content = self.reader.read(&id)?.data;
-            if pattern.is_met(&content) {
+            let Some((_, _, is_met, id, parents)) = waiting.pop() else { return Ok(None) };
+            if is_met {
                 return Ok(Some(id));
             }
-            next = parse_commit(&content, id.kind()).map_err(Fatal::new)?.parents;
+            next = parents;
         }
     }
 }

@@ -46,10 +46,7 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
             }
             b"refs/stash@{0}".to_vec()
         }
-        Some(number) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
-            [b"refs/stash@{", number, b"}"].concat()
-        }
-        Some(revision) => revision.to_vec(),
+        Some(argument) => revision_of(argument),
     };
     let shown = String::from_utf8_lossy(&revision).into_owned();
     let (name, _) = split(&revision);
@@ -62,6 +59,14 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     };
     let is_listed = ref_name(context.repository, name)?.as_deref() == Some(REF);
     Ok(StashEntry { shown, stash, is_listed, number })
+}
+
+/// The revision that an argument stands for: an entry may be named by its number alone.
+pub(super) fn revision_of(argument: &[u8]) -> Vec<u8> {
+    match !argument.is_empty() && argument.iter().all(u8::is_ascii_digit) {
+        true => [b"refs/stash@{", argument, b"}"].concat(),
+        false => argument.to_vec(),
+    }
 }
 
 /// A name, and what comes after it from the first `@`.

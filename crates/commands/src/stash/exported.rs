@@ -12,12 +12,13 @@ use packrace_worktree::filter::reencoded;
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
-use super::entries::resolve;
-use super::{Context, REF, complain, failed, message_of, say};
+use super::entries::{resolve, revision_of};
+use super::{Context, REF, complain, failed, say};
 use crate::call::fatal::Fatal;
 use crate::commit_tree::encoding;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::header_line;
+use crate::text::message_of;
 
 /// Author and committer of the commit that starts a chain.
 const START: &[u8] = b"git stash <git@stash> 1000684800 +0000";
@@ -61,10 +62,7 @@ pub(super) fn export(
     }
     let options = BatchOptions::of(context.repository.config())?;
     let batch = ObjectBatch::new(context.repository.object_dir(), snapshot, options);
-    for (id, object) in objects.take_all_made() {
-        batch.add(&id, object.kind, &object.data)?;
-    }
-    let stored = batch.publish()?.stored();
+    let stored = objects.publish_made(batch)?;
     match to_ref {
         Some(name) => set_ref(context, name.as_encoded_bytes(), end, &stored),
         None => say(context.call, &[end.to_hex().to_string().as_bytes()]),
@@ -79,11 +77,8 @@ fn set_ref(context: &Context<'_>, name: &[u8], end: ObjectId, stored: &ObjectsSt
     check_name(name, &change).map_err(failed)?;
     let mut changes = RefChanges::new(context.repository, context.call)?;
     let edits = vec![edit(name, change, Expected::Any, &Vec::new().into())];
-    let refs = context.repository.refs();
-    let prepared = refs.prepare(edits, TransactionMode::Atomic, &changes.writes, &mut changes.objects);
-    prepared
-        .and_then(|prepared| prepared.commit(stored, &mut changes.objects))
-        .map_err(|error| failed(error.to_string()))?;
+    let done = changes.run_after(stored, edits, TransactionMode::Atomic);
+    done.map_err(|error| failed(error.to_string()))?;
     Ok(())
 }
 
@@ -95,9 +90,7 @@ fn all(context: &Context<'_>, objects: &Objects) -> Result<Vec<ObjectId>, Fatal>
 }
 
 fn named(context: &Context<'_>, objects: &Objects, name: &OsStr) -> Result<ObjectId, Fatal> {
-    let typed = name.as_encoded_bytes();
-    let is_number = !typed.is_empty() && typed.iter().all(u8::is_ascii_digit);
-    let revision = if is_number { [b"refs/stash@{", typed, b"}"].concat() } else { typed.to_vec() };
+    let revision = revision_of(name.as_encoded_bytes());
     let shown = name.to_string_lossy();
     // Whatever is the matter with it, git says no more.
     match resolve(context, &revision) {
@@ -126,9 +119,9 @@ pub(super) fn import(context: &Context<'_>, commits: &[OsString]) -> Result<(), 
         entries.push(entry);
         id = before;
     }
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     for entry in entries.iter().rev() {
         let content = objects.read_as(entry, Kind::Commit)?;
-        let mut changes = RefChanges::new(context.repository, context.call)?;
         let message = message_of(&content).to_vec();
         let mut edit = edit(REF, RefChange::Set(*entry), Expected::Any, &message.into());
         edit.force_log = true;

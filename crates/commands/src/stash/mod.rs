@@ -23,6 +23,7 @@ use crate::call::identity::Role;
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
+use crate::text::message_of;
 use crate::work_tree::WorkTree;
 
 /// The ref of the newest entry; older ones are in its reflog.
@@ -173,12 +174,6 @@ fn subject(commit: &[u8]) -> Vec<u8> {
     let lines = message_of(commit).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ')
-}
-
-/// The message of a commit.
-fn message_of(commit: &[u8]) -> &[u8] {
-    let start = commit.windows(2).position(|pair| pair == b"\n\n").map_or(commit.len(), |at| at + 2);
-    &commit[start..]
 }
 
 /// Says what went wrong and why there is nothing more to do.

@@ -234,9 +234,6 @@ fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     changes.writes.who = context.people()?.committer;
     let mut edit = edit(REF, RefChange::Set(kept.commit), Expected::Any, &kept.message.clone().into());
     edit.force_log = true;
-    let refs = context.repository.refs();
-    let prepared =
-        refs.prepare(vec![edit], TransactionMode::Atomic, &changes.writes, &mut changes.objects)?;
-    prepared.commit(&kept.stored, &mut changes.objects)?;
+    changes.run_after(&kept.stored, vec![edit], TransactionMode::Atomic)?;
     Ok(())
 }

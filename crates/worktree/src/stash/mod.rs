@@ -207,9 +207,6 @@ impl<'a> StashSession<'a> {
 
     /// Publishes everything in `batch` and all objects made in memory.
     fn publish(&self, batch: ObjectBatch) -> Result<ObjectsStored, WorkError> {
-        for (id, object) in self.objects.take_all_made() {
-            batch.add(&id, object.kind, &object.data)?;
-        }
-        Ok(batch.publish()?.stored())
+        self.objects.publish_made(batch)
     }
 }
