@@ -143,8 +143,12 @@ fn compare_on_stdio(
     )
 }
 
-/// Short work is repeated within a round; cold runs are never repeated.
+/// Short work is repeated within a round; cold runs are never repeated, and neither are those that are to show only that
+/// everything works.
 fn rounds_and_runs(args: &Args, first_seconds: f64) -> (usize, usize) {
+    if args.smoke {
+        return (args.rounds, 1);
+    }
     let runs = (LEAST_ROUND_SECONDS / first_seconds.max(0.001)).ceil() as usize;
     let least_rounds = if runs > 1 { LEAST_QUICK_ROUNDS } else { 1 };
     let most_runs = if args.is_cold { 1 } else { MOST_RUNS };

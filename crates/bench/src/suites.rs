@@ -124,12 +124,13 @@ fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
 fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions::line(&conditions::of(args, git, packrace)));
     println!(
-        "Medians of {} rounds in turns (of quick work {LEAST_QUICK_ROUNDS} at least){}, each on `upload-pack` (of `packrace-service`, if that is beside `packrace`) with a v2 request from a file and the answer into a 1 MiB \
+        "Medians of {} rounds in turns{}{}, each on `upload-pack` (of `packrace-service`, if that is beside `packrace`) with a v2 request from a file and the answer into a 1 MiB \
          pipe, or of another command; one that rewrites its repository has a fresh copy for each run, and \
          MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
         args.rounds,
+        if args.smoke { String::new() } else { format!(" (of quick work {LEAST_QUICK_ROUNDS} at least)") },
         if args.is_cold {
             ", requests, pushes and commands that rewrite a repository after the page cache was dropped"
         } else {

@@ -114,6 +114,9 @@ impl Both {
             false => assert_eq!(ours, theirs, "\n{script}"),
         }
         let (ours, theirs) = (self.state(&self.ours()), self.state(&self.theirs()));
+        if ours == theirs {
+            return;
+        }
         let only = |a: &str, b: &str| -> String {
             a.lines().filter(|line| !b.lines().any(|other| other == *line)).collect::<Vec<_>>().join("\n")
         };
@@ -122,10 +125,7 @@ impl Both {
         let around = [&ours, &theirs]
             .map(|text| text.lines().skip(at.saturating_sub(3)).take(6).collect::<Vec<_>>().join("\n"))
             .join("\n-- theirs\n");
-        assert!(
-            ours == theirs,
-            "{script}\nonly ours:\n{more}\nonly theirs:\n{less}\nline {at}:\n{around}\nafter:\n{theirs}"
-        );
+        panic!("{script}\nonly ours:\n{more}\nonly theirs:\n{less}\nline {at}:\n{around}\nafter:\n{theirs}");
     }
 
     fn state(&self, path: &Path) -> String {

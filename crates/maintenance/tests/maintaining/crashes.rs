@@ -63,8 +63,11 @@ fn check_after(path: &std::path::Path, expect: &BTreeSet<String>, what: &str) {
 }
 
 sampled! {
-    fn states_after_a_crash(extent) {
+    fn states_after_a_crash_of_a_geometric_repack(extent) {
         check_crashes(extent, Task::GeometricRepack);
+    }
+
+    fn states_after_a_crash_of_gc(extent) {
         check_crashes(extent, Task::Gc);
     }
 }

@@ -202,7 +202,7 @@ impl Double {
         self.lock().objects.get(key).map(|(bytes, _)| bytes.clone())
     }
 
-    /// Overwrites an object, as no client would.
+    /// Stores an object, as no client would.
     pub fn damage(&self, key: &str, bytes: impl Into<Bytes>) {
         self.lock().store(key, bytes.into());
     }

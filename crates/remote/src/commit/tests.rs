@@ -1,6 +1,6 @@
 use std::path::Path;
-use std::sync::Barrier;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Barrier, OnceLock};
 
 use packrace_format::head::{FilePlace, Head, WriteToken};
 use packrace_object::{HashKind, Kind, ObjectId, oid};
@@ -87,11 +87,19 @@ impl StalledPush {
     }
 }
 
+/// Fills a bucket with a repository, which git makes once for all tests.
 pub(crate) fn import(double: &Arc<Double>) -> Head {
-    let repo = RepoBuilder::new(Size::Tiny).ref_format(RefFormat::Reftable).build();
-    repo.git(&["repack", "-adbq"]);
-    let local = LocalRepository { git_dir: repo.path(), hash: HashKind::Sha1, config: Vec::new() };
-    create(&Bucket::new(double.clone()), &name(), &local).unwrap()
+    static MADE: OnceLock<Vec<(String, bytes::Bytes)>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let repo = RepoBuilder::new(Size::Tiny).ref_format(RefFormat::Reftable).build();
+        repo.git(&["repack", "-adbq"]);
+        let local = LocalRepository { git_dir: repo.path(), hash: HashKind::Sha1, config: Vec::new() };
+        let double = Arc::<Double>::default();
+        create(&Bucket::new(double.clone()), &name(), &local).unwrap();
+        double.keys().into_iter().map(|key| (key.clone(), double.object(&key).unwrap())).collect()
+    });
+    made.iter().for_each(|(key, bytes)| double.damage(key, bytes.clone()));
+    read(double)
 }
 
 pub(crate) fn random_id(random: &mut Random) -> ObjectId {
@@ -173,7 +181,7 @@ pub(crate) fn check_objects(double: &Arc<Double>) -> Vec<Vec<u8>> {
 
 /// Whether one of the packs contains these bytes.
 pub(crate) fn hold(packs: &[Vec<u8>], bytes: &[u8]) -> bool {
-    packs.iter().any(|pack| pack.windows(bytes.len()).any(|window| window == bytes))
+    packs.iter().any(|pack| memchr::memmem::find(pack, bytes).is_some())
 }
 
 #[track_caller]
