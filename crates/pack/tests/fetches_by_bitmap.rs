@@ -233,3 +233,39 @@ fn kept_deltas_make_no_longer_chains_than_the_search() {
     let longest = longest.max().unwrap();
     assert!((10..=50).contains(&longest), "{longest}");
 }
+
+/// Three commits are too few for bitmaps to find the objects; the base of the file that comes back is 20 commits down.
+#[test]
+fn a_small_fetch_has_a_stored_delta_on_an_old_version() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = RepoBuilder::new(Size::Tiny).hash(hash).build();
+        let bytes = packrace_testkit::Random::new(7).bytes(16 << 10);
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut stream = String::new();
+        for commit in 0..24 {
+            let date = 1_700_000_000 + commit * 60;
+            writeln!(stream, "commit refs/heads/long\ncommitter A <a@example.com> {date} +0000").unwrap();
+            let content = match commit {
+                0 => hex.clone(),
+                23 => hex[..hex.len() - 100].to_owned(),
+                other => other.to_string(),
+            };
+            writeln!(stream, "data 1\nc\nM 100644 inline file\ndata {}\n{content}\n", content.len()).unwrap();
+        }
+        repo.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
+        repo.git(&["repack", "-adfbq"]);
+        for have in ["long~1", "long~3"] {
+            let revs = ["long", have];
+            let (pack, _) = fetch_with(&repo, revs, None, |request| request);
+            assert!(pack.len() < 1000, "{} bytes", pack.len());
+            receive_of(&repo, revs, tempfile::tempdir().unwrap().path(), &pack);
+            let shallow = vec![id(&repo, have)];
+            // Such a client has no history.
+            let (pack, _) = fetch_with(&repo, revs, None, |request| PackRequest { shallow, ..request });
+            assert!(pack.len() > 10_000, "{} bytes", pack.len());
+        }
+        repo.git(&["config", "pack.useBitmaps", "false"]);
+        let (pack, _) = fetch_with(&repo, ["long", "long~1"], None, |request| request);
+        assert!(pack.len() > 10_000, "{} bytes", pack.len());
+    }
+}

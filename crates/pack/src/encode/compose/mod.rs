@@ -15,6 +15,7 @@ mod earlier;
 mod inverted;
 mod kept;
 mod list;
+mod old_bases;
 mod order;
 mod search;
 
@@ -86,6 +87,7 @@ pub(crate) struct Composition {
 /// Decides how to write every object of `plan`.
 pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Composition, Error> {
     let mut entries = list::build(plan)?;
+    old_bases::reuse(plan, &mut entries, progress)?;
     if plan.settings.window > 0 && plan.settings.depth > 0 {
         find_deltas(plan, &mut entries, progress)?;
     }

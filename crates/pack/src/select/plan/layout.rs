@@ -100,6 +100,7 @@ pub(super) fn lay_out(
         is_by_bitmap: found.is_by_bitmap,
         names,
         bases: if request.thin { found.bases } else { Vec::new() },
+        had_commits: if request.thin { found.had_commits } else { Vec::new() },
         finds_bases_by_name,
         islands: None,
         deltas: None,

@@ -104,6 +104,8 @@ pub struct PackPlan {
     /// The objects were found by bitmaps: no search for better deltas between packs.
     pub(crate) is_by_bitmap: bool,
     pub(crate) names: Names,
+    /// Commits that the client has with all that they reach, if bitmaps may tell what that is.
+    pub(crate) had_commits: Vec<ObjectNo>,
     /// Objects that the client has and that are likely delta bases, with their paths.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
     /// Whether bases are searched among all of `had` instead, by the hashes of their paths.
@@ -180,6 +182,8 @@ pub(crate) struct MarkedObjects {
     pub(crate) had: Marks,
     /// Likely delta bases that the client has.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
+    /// See [`PackPlan::had_commits`].
+    pub(crate) had_commits: Vec<ObjectNo>,
     pub(crate) is_by_bitmap: bool,
 }
 
@@ -293,7 +297,15 @@ fn find_filtered(
             max_tree_depth: request.settings.max_tree_depth,
         }
         .find(&mut commits, may_use_bitmap, &mut find)?,
-        None => find(&mut commits)?,
+        None => {
+            let found = find(&mut commits)?;
+            // Bitmaps have said it already.
+            let is_asked = may_use_bitmap && !found.is_by_bitmap;
+            MarkedObjects {
+                had_commits: if is_asked { tips.had_commits.clone() } else { Vec::new() },
+                ..found
+            }
+        }
     };
     Ok((found, trees.into_names()))
 }
@@ -325,7 +337,10 @@ fn find_leniently(
         Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
         None => wanted,
     };
-    Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
+    Ok((
+        MarkedObjects { wanted, had, bases: Vec::new(), had_commits: Vec::new(), is_by_bitmap: false },
+        names,
+    ))
 }
 
 /// Everything that `tips` reach, found by a walk, with paths.
@@ -363,6 +378,7 @@ pub(crate) fn kept_by(
         wanted,
         had: Marks::new(request_objects.packed_end()),
         bases: Vec::new(),
+        had_commits: Vec::new(),
         is_by_bitmap: false,
     };
     let (allowed_missing, max_tree_depth) = (AllowedMissing::default(), MAX_TREE_DEPTH);
@@ -427,7 +443,8 @@ pub(crate) fn to_store(
     let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(request_objects.packed_end());
-    let found = MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false };
+    let found =
+        MarkedObjects { wanted, had, bases: Vec::new(), had_commits: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(request_objects, &request, found, names, progress)?;
     Ok(plan.to_stay())
 }
