@@ -312,3 +312,19 @@ stock -C from tag side HEAD~2
 stock -C from branch side HEAD~1
 git clone -q --shallow-exclude=nothing "file://$PWD/from" to
 git clone -q --shallow-exclude=side "file://$PWD/from" to
+
+## deepening beyond a branch that was merged
+# needs git: 2.55
+history 3 from
+cd from
+stock switch -q -c branch
+commit four
+commit five
+stock switch -q main
+stock merge -q --no-ff -m merge branch
+cd ..
+git clone -q --bare --depth 3 "file://$PWD/from" to.git
+sort to.git/shallow
+git -C to.git fetch -q origin --deepen=1
+sort to.git/shallow
+stock -C to.git log --format=%s

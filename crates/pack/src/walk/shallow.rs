@@ -93,8 +93,7 @@ pub fn boundary(
                 let peeled = commits.peel(ix)?;
                 from.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
             }
-            let below = reachable_of(&mut commits, &from, &client)?;
-            by_depth(&mut commits, &below, depth.saturating_add(1))?
+            below_client(&mut commits, [&wanted, &from], &client, *depth)?
         }
         Some(Deepen::Since { seconds, not }) => {
             let mut excluded = Vec::new();
@@ -119,6 +118,21 @@ pub fn boundary(
         answer.new_wants.extend(commits.get(no).parents.iter().map(|parent| request_objects.id(*parent)));
     }
     Ok(answer)
+}
+
+/// `depth` commits beyond the client's shallow ones that `from` reach.
+fn below_client(
+    commits: &mut Commits<'_>,
+    [wanted, from]: [&[ObjectNo]; 2],
+    client: &[ObjectNo],
+    depth: u32,
+) -> Result<ClientHistory, Error> {
+    let below = reachable_of(commits, from, client)?;
+    let mut reach = by_depth(commits, &below, depth.saturating_add(1))?;
+    // Another branch may lead back to what the client has with its parents, which stay.
+    let above = above(commits, wanted, client)?;
+    reach.shallow.retain(|ix| !above.contains(ix));
+    Ok(reach)
 }
 
 /// The part of history that a client will have.
@@ -171,6 +185,20 @@ fn reachable_of(
             found.push(commit.ix);
         }
         !left.is_empty()
+    })?;
+    Ok(found)
+}
+
+/// Everything that `tips` reach without the parents of `cut`, and without these.
+fn above(commits: &mut Commits<'_>, tips: &[ObjectNo], cut: &[ObjectNo]) -> Result<HashSet<ObjectNo>, Error> {
+    let cut: HashSet<ObjectNo> = cut.iter().copied().collect();
+    let mut found = HashSet::new();
+    commits.closure(tips, |commit| {
+        let is_above = !cut.contains(&commit.ix);
+        if is_above {
+            found.insert(commit.ix);
+        }
+        is_above
     })?;
     Ok(found)
 }
