@@ -302,3 +302,18 @@ for pack in .git/objects/pack/left-*; do
     mv "$pack" "$(echo "$pack" | sed 's/left/pack/')"
 done
 rm -f sub/x.rev sub/p.rev
+
+## unreachable objects from the future
+# state: packs
+history 2
+commit one
+old=$(stock rev-parse HEAD)
+stock reset -q --hard HEAD~1
+stock repack -adq
+stock reflog expire --expire=all --all
+touch -d '2040-01-01' .git/objects/$(echo "$old" | sed 's,^..,&/,')
+git repack --cruft --cruft-expiration=now -dq
+stock cat-file -t "$old"
+git repack --cruft --cruft-expiration=all -dq
+stock cat-file -t "$old"
+stock count-objects -v | grep -v size

@@ -10,7 +10,7 @@ use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
-use packrace_store::expiry::expiry;
+use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, roots};
 
@@ -295,7 +295,9 @@ impl Plan {
 fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
     let before = |text: &Option<String>| match text {
         None => Ok(i64::MIN),
-        Some(text) => expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'"))),
+        Some(text) => {
+            expiry_of_objects(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+        }
     };
     Ok(if args.cruft {
         Unreachable::Cruft { expired: before(&args.cruft_expiration)? }

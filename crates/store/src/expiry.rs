@@ -16,6 +16,12 @@ pub fn expiry(text: &str) -> Option<i64> {
     }
 }
 
+/// As above, for options of commands that make packs. As in git, `now` and `all` are the current time there: what a clock that
+/// is ahead has stamped stays.
+pub fn expiry_of_objects(text: &str) -> Option<i64> {
+    expiry(if matches!(text, "now" | "all") { "0" } else { text })
+}
+
 /// A date whose year is written with four digits, first or last: the month comes first in `01/31/2026` and
 /// `01-31-2026`, the day in `31.01.2026`. As in git, they change places if there is no such month.
 fn in_iso_order(text: &str) -> Option<String> {
@@ -69,5 +75,6 @@ mod tests {
         check("1.hour.ago", 3600);
         check("yesterday", 86_400);
         check("0", 0);
+        assert!((now() - 5..=now()).contains(&expiry_of_objects("now").unwrap()));
     }
 }

@@ -329,7 +329,7 @@ impl PackObjectsJob<'_> {
 }
 
 fn expiry(text: &str) -> Result<i64, Fatal> {
-    expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+    expiry::expiry_of_objects(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }
 
 /// Reads all of standard input.
