@@ -254,3 +254,15 @@ echo "$bad" >to.git/known
 git push -q to.git "$bad":refs/heads/bad 2>/dev/null
 stock -C to.git config receive.fsck.skipList known
 git push -q to.git "$bad":refs/heads/bad
+
+## an atomic push of something that no branch may have
+# in: files reftable
+# needs git: 2.55
+# exits: 1 1
+# masks: progress
+history 2
+stock init -q --bare to.git
+git push --atomic to.git main HEAD:refs/heads/a HEAD^{tree}:refs/heads/b HEAD:refs/heads/c
+stock -C to.git for-each-ref
+git push to.git main HEAD:refs/heads/a HEAD^{tree}:refs/heads/b HEAD:refs/heads/c
+stock -C to.git for-each-ref

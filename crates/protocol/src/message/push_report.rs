@@ -127,7 +127,7 @@ impl<'a> ReportLine<'a> {
         let (word, rest) = split(line)?;
         match (word, rest) {
             (b"unpack", Some(result)) => Some(ReportLine::Unpack(result)),
-            (b"ok", Some(name)) => Some(ReportLine::Ok(name)),
+            (b"ok", Some(rest)) => Some(ReportLine::Ok(split(rest)?.0)),
             (b"ng", Some(rest)) => {
                 let (name, why) = split(rest)?;
                 Some(ReportLine::Rejected(name, why.unwrap_or(b"failed")))
@@ -229,6 +229,7 @@ mod tests {
         let check = |line: &str, expect| assert_eq!(ReportLine::parse(line.as_bytes()), expect, "{line}");
         check("unpack ok", Some(ReportLine::Unpack(b"ok")));
         check("ok refs/heads/a", Some(ReportLine::Ok(b"refs/heads/a")));
+        check("ok a ", Some(ReportLine::Ok(b"a")));
         check("ng a b c", Some(ReportLine::Rejected(b"a", b"b c")));
         check("ng a", Some(ReportLine::Rejected(b"a", b"failed")));
         check("option fall-through", Some(ReportLine::Option(b"fall-through", None)));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use packrace_remote::BucketName;
 use packrace_remote::commit::{CommitOutcome, Committer, Proposal, RefTransaction};
 use packrace_store::publish::ObjectsStored;
-use packrace_store::refs::{PrepareError, RefEdit, RefWrites, Refusal, StoredObjects, TransactionMode};
+use packrace_store::refs::{
+    Cause, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects, TransactionMode,
+};
 use packrace_store::{Error as StoreError, Migrated, Quarantine, Repository, Snapshot};
 
 use crate::error::Error;
@@ -53,7 +55,8 @@ enum Destination<'a> {
     Bucket(&'a BucketPush, Option<Box<Quarantine>>),
 }
 
-/// The result of a transaction: the refused edits of a batch, or why nothing was changed.
+/// The result of a transaction: the refused edits of a batch, the one edit for which an atomic one was refused, or why nothing was
+/// changed.
 pub(super) type Landed = Result<Vec<Refusal>, String>;
 
 impl<'a> Landing<'a> {
@@ -163,6 +166,14 @@ impl<'a> Landing<'a> {
     }
 }
 
+/// A new value that no ref of this name may have is the fault of one edit, also in an atomic transaction.
 fn in_words(outcome: Result<Vec<Refusal>, PrepareError>) -> Landed {
-    outcome.map_err(|error| error.to_string())
+    outcome.or_else(|error| match error {
+        PrepareError::Refused(refusal)
+            if matches!(refusal.cause, Cause::NoObject { .. } | Cause::NotACommit { .. }) =>
+        {
+            Ok(vec![*refusal])
+        }
+        error => Err(error.to_string()),
+    })
 }

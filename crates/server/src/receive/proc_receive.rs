@@ -21,6 +21,8 @@ use crate::error::Error;
 /// Bytes of one read from the hook.
 const MESSAGE_BYTES: usize = 64 << 10;
 
+const UNMATCHED_OPTION: &str = "proc-receive reported \"option\" without a matching \"ok/ng\" directive";
+
 /// Why the hook's commands failed, as errors for the client.
 struct HookErrors(Vec<String>);
 
@@ -128,10 +130,10 @@ impl Push<'_> {
             match ReportLine::parse(line) {
                 Some(ReportLine::Option(key, value)) => {
                     let Some((at, is_new)) = &mut current else {
-                        errors.push(
-                            "proc-receive reported \"option\" without a matching \"ok/ng\" directive"
-                                .to_owned(),
-                        );
+                        // As in git, said once.
+                        if !errors.iter().any(|error| error == UNMATCHED_OPTION) {
+                            errors.push(UNMATCHED_OPTION.to_owned());
+                        }
                         continue;
                     };
                     let command = &mut self.commands[*at];

@@ -27,7 +27,7 @@ impl Push<'_> {
         landing: &Landing<'_>,
     ) -> Result<(), Error> {
         let deciding = self.deciding(refs, landing)?;
-        let mut edits = Vec::new();
+        let (mut edits, mut numbers) = (Vec::new(), Vec::new());
         let mut is_whole = self.commands.iter().all(|command| command.error.is_none());
         if is_whole {
             for at in 0..self.commands.len() {
@@ -35,7 +35,10 @@ impl Push<'_> {
                     continue;
                 }
                 match self.decide(at, &deciding)? {
-                    Decision::Change => edits.push(self.edit(at)),
+                    Decision::Change => {
+                        edits.push(self.edit(at));
+                        numbers.push(at);
+                    }
                     Decision::Nothing => {}
                     Decision::Rejected => {
                         is_whole = false;
@@ -53,9 +56,19 @@ impl Push<'_> {
             return Ok(());
         }
         let landed = self.change(landing, vec![(edits, TransactionMode::Atomic)])?;
-        if let Some(Err(words)) = landed.into_iter().next() {
-            self.client.error(&words);
-            self.reject_rest("atomic transaction failed");
+        match landed.into_iter().next() {
+            Some(Ok(refused)) if !refused.is_empty() => {
+                for refusal in refused {
+                    self.client.error(&refusal.to_string());
+                    self.commands[numbers[refusal.edit]].reject(reason(&refusal));
+                }
+                self.reject_rest("atomic push failure");
+            }
+            Some(Err(words)) => {
+                self.client.error(&words);
+                self.reject_rest("atomic transaction failed");
+            }
+            _ => {}
         }
         Ok(())
     }
