@@ -597,3 +597,34 @@ git commit-graph write --reachable
 history 10
 git gc -q
 git fsck
+
+## a damaged commit-graph
+# needs git: 2.55
+# exits: 128 128 128
+history 3
+git commit-graph write --reachable
+graph=.git/objects/info/commit-graph
+chmod u+w $graph
+cp $graph whole
+size=$(wc -c <$graph)
+# The first parent of the last commit, before the dates of three commits and the checksum.
+printf '\001' | dd of=$graph bs=1 seek=$((size - 20 - 12 - 16)) conv=notrunc 2>/dev/null
+git commit-graph verify --no-progress
+rm $graph whole
+mkdir .git/objects/info/commit-graphs
+echo garbage >.git/objects/info/commit-graphs/commit-graph-chain
+git commit-graph verify --no-progress 2>&1 | sed "s,'.*/info,'info,"
+rm -r .git/objects/info/commit-graphs
+tree=$(stock rev-parse HEAD^{tree})
+lost=$(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\n' "$tree" |
+    stock hash-object -w -t commit --stdin --literally)
+echo "$lost" | git commit-graph write --stdin-commits 2>&1 | grep fatal
+
+## old files of a chain of commit-graphs
+history 3
+git commit-graph write --reachable --split
+touch -d @1546362000 .git/objects/info/commit-graphs/old.graph
+touch -d @1546362001 .git/objects/info/commit-graphs/new.graph
+commit one
+git commit-graph write --reachable --split --size-multiple=10 --expire-time='2019-01-01 12:00 -05:00'
+ls .git/objects/info/commit-graphs | sed 's/-.*graph/-x/'

@@ -214,6 +214,11 @@ fn verify(
 ) -> Result<(), Fatal> {
     let files = GraphFiles::open(repository, object_dir)?;
     let layers = files.layers();
+    if files.is_cut_off() {
+        let path = files.path();
+        let words = format!("could not open commit-graph chain '{}': Invalid argument", path.display());
+        return Err(Fatal::new(words));
+    }
     if layers.is_empty() {
         return match files.is_complete() {
             true => Ok(()),

@@ -203,6 +203,15 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         Ok(Commit { tree, parents, generation, committer_seconds })
     }
 
+    /// The first parent of the commit at a position that is beyond the graph: [`Self::commit_at`] fails for it. The position
+    /// must be below [`Self::len`].
+    pub fn wrong_parent_at(&self, position: u32) -> Option<u32> {
+        let layer = self.layer(position);
+        let row = (position - layer.start) as usize;
+        let id_bytes = self.hash.len_in_bytes();
+        layer.wrong_parent(layer.commits_at + row * (id_bytes + 16) + id_bytes, self.len)
+    }
+
     /// The commit's topological level, whatever [`Self::generations`] says: one more than its parents'
     /// largest; 0 means not computed. The position must be below [`Self::len`].
     pub fn level_at(&self, position: u32) -> u32 {
@@ -322,6 +331,23 @@ impl<D: AsRef<[u8]>> Layer<D> {
             }
         }
         error("parent list does not end")
+    }
+
+    fn wrong_parent(&self, at: usize, len: u32) -> Option<u32> {
+        let bytes = self.data.as_ref();
+        let (first, second) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
+        let is_wrong = |parent: &u32| *parent >= len && *parent != NO_PARENT;
+        if first >= len && (first != NO_PARENT || second != NO_PARENT) {
+            return Some(first);
+        }
+        if second & MARK == 0 {
+            return Some(second).filter(is_wrong);
+        }
+        let edges = &bytes[self.edges_at..self.edges_at + self.edges as usize * 4];
+        let mut edges = edges.chunks_exact(4).map(|edge| be::u32_at(edge, 0)).skip((second & !MARK) as usize);
+        let mut is_last = false;
+        let mut own = edges.by_ref().take_while(|edge| !std::mem::replace(&mut is_last, edge & MARK != 0));
+        own.find_map(|edge| Some(edge & !MARK).filter(|parent| *parent >= len))
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use packrace_object::{Commit, Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
 use packrace_store::{ObjectReader, cache_bytes};
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::request_objects::RequestObjects;
 
 /// Reads commits from their objects, never from a commit-graph, whose damage would spread to the new one.
@@ -71,7 +71,13 @@ impl<'a> CommitReader<'a> {
             if is_known(&id) || !seen.insert(id) {
                 continue;
             }
-            let commit = self.commit(&id)?;
+            let commit = match self.commit(&id) {
+                Err(error) if error.kind() == ErrorKind::Corrupt || self.kind(&id)?.is_none() => {
+                    tracing::error!("{error}");
+                    return Err(Reason::UnparsableCommit(id).into());
+                }
+                commit => commit?,
+            };
             open.extend(commit.parents.iter().filter(|parent| !seen.contains(*parent)));
             visit(id, commit);
         }

@@ -4,7 +4,7 @@ use packrace_format::commit_graph::{CommitGraph, Generations};
 use packrace_object::ObjectId;
 
 use super::history::CommitReader;
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
@@ -35,6 +35,9 @@ pub fn verify_commits<D: AsRef<[u8]>>(
             continue;
         };
         let Ok(found) = graph.commit_at(position) else {
+            if let Some(parent) = graph.wrong_parent_at(position) {
+                return Err(Reason::WrongParentPosition(parent).into());
+            }
             report(format!("failed to parse commit {id} from commit-graph"));
             continue;
         };

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::{Mapped, durable};
+use packrace_os::{EntryType, Mapped, durable};
 
 use crate::error::Error;
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
@@ -37,6 +37,7 @@ pub struct GraphFiles {
     foreign_layers: usize,
     is_chain: bool,
     is_complete: bool,
+    is_cut_off: bool,
     policy: WritePolicy,
 }
 
@@ -57,6 +58,7 @@ impl GraphFiles {
             foreign_layers: 0,
             is_chain: false,
             is_complete: true,
+            is_cut_off: false,
             policy: WritePolicy::of(repository.config())?,
         };
         if let Some(single) = map(&files.info.join("commit-graph")) {
@@ -84,6 +86,11 @@ impl GraphFiles {
             Err(error) => return Err(Error::io(path, error)),
         };
         self.is_chain = true;
+        if text.len() < self.hash.len_in_hex() {
+            tracing::warn!("commit-graph chain file too small");
+            (self.is_complete, self.is_cut_off) = (false, true);
+            return Ok(true);
+        }
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         for line in lines {
             let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == self.hash);
@@ -122,6 +129,11 @@ impl GraphFiles {
     /// Whether it is a chain.
     pub fn is_chain(&self) -> bool {
         self.is_chain
+    }
+
+    /// Whether the list of the files of the chain is too short for one.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// Whether every file that the chain names was found.
@@ -204,13 +216,16 @@ impl GraphFiles {
         };
         let replaced: Vec<ObjectId> = self.layers.iter().filter_map(|layer| self.checksum(layer)).collect();
         for entry in entries {
-            let id = entry.name.to_str().and_then(|name| {
-                let hex = name.strip_prefix("graph-")?.strip_suffix(".graph")?;
-                ObjectId::from_hex(hex.as_bytes()).ok()
-            });
-            let Some(id) = id.filter(|id| !used.contains(id)) else { continue };
+            // As in git, whatever its name says.
+            let name = entry.name.to_str().and_then(|name| name.strip_suffix(".graph"));
+            let Some(name) = name.filter(|_| entry.kind != EntryType::Dir) else { continue };
+            let hex = name.strip_prefix("graph-").unwrap_or_default();
+            let id = ObjectId::from_hex(hex.as_bytes()).ok();
+            if id.is_some_and(|id| used.contains(&id)) {
+                continue;
+            }
             let path = dir.join(&entry.name);
-            let modified = if replaced.contains(&id) {
+            let modified = if id.is_some_and(|id| replaced.contains(&id)) {
                 durable::touch(&path, Role::Index).map_err(|error| Error::io(&path, error))?;
                 Some(expiry.now)
             } else {
