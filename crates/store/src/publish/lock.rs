@@ -104,6 +104,8 @@ pub struct LockFile {
     policy: WritePolicy,
     /// Whether the content is already synced.
     is_settled: bool,
+    /// Names this process; removed with the lock.
+    holder: Option<NewFile>,
 }
 
 impl LockFile {
@@ -153,7 +155,8 @@ impl LockFile {
             _ => Error::io(&lock, error),
         })?;
         policy.prepare(&mut file).map_err(|error| Error::io(&lock, error))?;
-        Ok(LockFile { file, path: path.to_owned(), kind, policy, is_settled: false })
+        let holder = if policy.names_holders() { name_holder(path, kind, policy) } else { None };
+        Ok(LockFile { file, path: path.to_owned(), kind, policy, is_settled: false, holder })
     }
 
     /// Appends to the new file.
@@ -200,12 +203,14 @@ impl LockFile {
 
     /// Replaces the file; the caller makes the directory durable.
     pub(crate) fn rename(self) -> std::io::Result<()> {
+        drop(self.holder);
         self.file.replace(&self.path)
     }
 
     /// Replaces the file.
     pub fn commit(mut self) -> Result<(), Error> {
         self.settle()?;
+        drop(self.holder);
         give_name(self.file, &self.path, self.kind, self.policy)
     }
 }
@@ -261,12 +266,24 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     lock.commit()
 }
 
-/// What is known of the process that holds the lock of a file, in git's words: with `core.lockfilePid`, git writes its number
-/// into a file beside it. An owner may have put anything there.
-fn holder_of(path: &Path, kind: FileKind) -> String {
+/// The file that names the process that holds the lock of a file (git-config, "core.lockfilePid").
+fn holder_path(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push("~pid.lock");
-    let text = packrace_os::read_regular_file(Path::new(&beside), false, kind.role(), MAX_HOLDER_BYTES);
+    beside.into()
+}
+
+/// Names this process as the holder of a lock. That it cannot be named is no reason not to have the lock.
+fn name_holder(path: &Path, kind: FileKind, policy: WritePolicy) -> Option<NewFile> {
+    let mut file = NewFile::create(&holder_path(path), kind.mode(), kind.role()).ok()?;
+    let text = format!("pid {}\n", std::process::id());
+    policy.prepare(&mut file).and_then(|()| file.write(text.as_bytes())).and_then(|()| file.flush()).ok()?;
+    Some(file)
+}
+
+/// What is known of the process that holds the lock of a file, in git's words. An owner may have put anything there.
+fn holder_of(path: &Path, kind: FileKind) -> String {
+    let text = packrace_os::read_regular_file(&holder_path(path), false, kind.role(), MAX_HOLDER_BYTES);
     let number = text.ok().and_then(|text| {
         let text = std::str::from_utf8(&text).ok()?;
         text.strip_prefix("pid ")?.strip_suffix('\n')?.parse().ok().filter(|number: &u32| *number > 0)

@@ -53,6 +53,8 @@ pub struct WritePolicy {
     syncs_names: bool,
     method: SyncMethod,
     sharing: Sharing,
+    /// `core.lockfilePid`.
+    names_holders: bool,
 }
 
 /// `core.sharedRepository`.
@@ -114,7 +116,13 @@ const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
 
 impl Default for WritePolicy {
     fn default() -> Self {
-        WritePolicy { synced: ALL, syncs_names: true, method: SyncMethod::Full, sharing: Sharing::Umask }
+        WritePolicy {
+            synced: ALL,
+            syncs_names: true,
+            method: SyncMethod::Full,
+            sharing: Sharing::Umask,
+            names_holders: false,
+        }
     }
 }
 
@@ -147,7 +155,9 @@ impl WritePolicy {
             synced |= if is_synced { Component::LooseObject as u8 } else { 0 };
         }
         warn_once(warnings);
-        Ok(WritePolicy { synced, syncs_names: true, method, sharing: parse_sharing(config)? })
+        let sharing = parse_sharing(config)?;
+        let names_holders = config.boolean("core.lockfilePid")?.unwrap_or(false);
+        Ok(WritePolicy { synced, syncs_names: true, method, sharing, names_holders })
     }
 
     /// Whether files of this component are synced before they are named.
@@ -164,6 +174,11 @@ impl WritePolicy {
     /// files whose writers may have used only that.
     pub(crate) fn syncs_in_full(self, component: Component) -> bool {
         self.method.is_durable() && self.syncs(component)
+    }
+
+    /// Whether each lock has a file beside it that names the process that holds it.
+    pub(super) fn names_holders(self) -> bool {
+        self.names_holders
     }
 
     /// Whether only content is made durable, because the names are temporary.

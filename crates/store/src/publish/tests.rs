@@ -440,6 +440,31 @@ fn who_holds_a_lock_is_told_if_git_wrote_it() {
 }
 
 #[test]
+fn holders_of_locks_are_named_where_that_is_configured() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let overrides = vec![("core.lockfilePid".into(), Some("true".into()))];
+        let sources = crate::ConfigSources { overrides, ..Default::default() };
+        let policy = WritePolicy::of(&crate::Config::outside(&sources).unwrap()).unwrap();
+        LockFile::take(&dir.path().join("index"), FileKind::WorkTreeIndex, policy)
+    };
+    for commits in [true, false] {
+        let lock = open().unwrap();
+        let named = std::fs::read_to_string(dir.path().join("index~pid.lock")).unwrap();
+        assert_eq!(named, format!("pid {}\n", std::process::id()));
+        assert!(open().unwrap_err().to_string().contains("\n\nLock may be held by process "));
+        match commits {
+            true => lock.commit().unwrap(),
+            false => drop(lock),
+        }
+        assert_eq!(names(dir.path()), ["index"]);
+    }
+    // One that a killed process has left is no reason to fail.
+    std::fs::write(dir.path().join("index~pid.lock"), "pid 1\n").unwrap();
+    open().unwrap().commit().unwrap();
+}
+
+#[test]
 fn one_process_at_a_time_replaces_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("info/commit-graphs/commit-graph-chain");

@@ -72,6 +72,7 @@ const HARMLESS: &[&str] = &[
     "core.fsyncobjectfiles",
     "core.ignorecase",
     "core.ignorestat",
+    "core.lockfilepid",
     "core.logallrefupdates",
     "core.loosecompression",
     "core.maxtreedepth",
