@@ -6,6 +6,7 @@ use std::sync::Arc;
 use packrace_format::multi_pack_index::{
     CompactedBits, MidxWriteError, MultiPackIndex, MultiPackIndexChain, compact,
 };
+use packrace_os::trace::{self, TraceRegion};
 use packrace_pack::ProgressSink;
 use packrace_pack::maintain::multi_pack_index::make;
 use packrace_pack::maintain::pack_files::BitmapRequest;
@@ -26,6 +27,12 @@ pub struct NewChain {
 }
 
 impl NewChain {
+    /// What a trace calls the making and publishing of multi-pack-indexes; it lasts as long as what is returned.
+    #[must_use]
+    pub fn traced() -> Option<TraceRegion> {
+        trace::region("midx", "write_midx_internal")
+    }
+
     /// Begins with the lowest `count` layers that there are. A single file becomes the lowest of the chain.
     pub fn of(own: Option<&OwnMultiPackIndex>, count: usize) -> Self {
         let Some(own) = own else {
@@ -79,7 +86,9 @@ impl NewChain {
         progress: &dyn ProgressSink,
     ) -> Result<bool, Error> {
         let previous = self.previous.as_ref();
+        let region = trace::region("chunkfile", "write");
         let made = make(snapshot, &self.chain, previous, is_wanted, preferred, bitmap.is_some(), progress)?;
+        drop(region);
         match made {
             Some(bytes) => self.push(snapshot, bytes, bitmap, progress).map(|()| true),
             None => Ok(false),
@@ -104,7 +113,9 @@ impl NewChain {
             false if bitmap.is_some() => CompactedBits::ByName,
             false => CompactedBits::No,
         };
+        let region = trace::region("chunkfile", "write");
         let bytes = compact(layers, snapshot.hash_kind(), self.chain.len(), bits)?;
+        drop(region);
         self.push(snapshot, bytes, bitmap, progress)
     }
 
@@ -119,7 +130,10 @@ impl NewChain {
         let checksum = file.checksum(snapshot.hash_kind())?;
         self.chain.push(Mapped::from(file.bytes.clone()), &checksum).map_err(|_| Error::NoBitmap)?;
         let bitmap = match bitmap {
-            Some(request) => bitmap_of_multi_pack_index(snapshot, &self.chain, request, progress)?,
+            Some(request) => {
+                let _region = trace::region("midx", "write_midx_bitmap");
+                bitmap_of_multi_pack_index(snapshot, &self.chain, request, progress)?
+            }
             None => None,
         };
         self.layers.push(ChainLayer::New(MultiPackIndexFile { bitmap, ..file }));

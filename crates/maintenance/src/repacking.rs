@@ -115,6 +115,7 @@ fn write_multi_pack_index(
 ) -> Result<(), Error> {
     let pack_dir = repository.object_dir().join("pack");
     let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), finishing.policy)?;
+    let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
     let remaining = Remaining::of(repacked);
     let preferred = match repacked.scope {
@@ -154,6 +155,7 @@ fn write_chain(
 ) -> Result<(), Error> {
     let pack_dir = repository.object_dir().join("pack");
     let lock = MultiPackIndexLock::take_chain(&pack_dir, repository.hash_kind(), finishing.policy)?;
+    let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
     let remaining = Remaining::of(repacked);
     let bitmap = finishing.bitmap.as_ref();

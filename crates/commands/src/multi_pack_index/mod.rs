@@ -80,6 +80,7 @@ fn write(
         named.as_ref().is_none_or(is_named)
     };
     let lock = lock(repository, args.layer.incremental)?;
+    let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
     // A list of packs is to be followed, whatever the old file reads from.
     let previous = if args.stdin_packs { None } else { previous(call, &snapshot) };
@@ -192,6 +193,7 @@ fn compact(
 ) -> Result<(), Fatal> {
     refuse_without_incremental(&args.layer)?;
     let lock = lock(repository, args.layer.incremental)?;
+    let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
     let own = snapshot.own_multi_pack_index().ok_or_else(|| no_layer(&args.from))?;
     let [from, to] = [layer_of(&own, &args.from)?, layer_of(&own, &args.to)?];
@@ -410,12 +412,14 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
     // As in git, packs that are newer than the index get into it.
     let is_wanted = |pack: &Pack| !names.contains(&pack.name()) || stays(pack);
+    let region = NewChain::traced();
     let file = single(&snapshot, &index, is_wanted, None, progress)?;
     check_replaced(&snapshot, &unused, file.as_ref())?;
     match file {
         Some(file) => lock.publish(&file)?,
         None => lock.remove()?,
     }
+    drop(region);
     progress.finish();
     let pack_dir: &Path = &snapshot.own_pack_dir();
     for pack in unused {
@@ -479,6 +483,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let after = repository.snapshot()?;
     // So that `expire` finds nothing used in the packs that were combined.
     let preferred = new.first().copied();
+    let _region = NewChain::traced();
     if let Some(file) = single(&after, &index, is_wanted, preferred, &progress)? {
         progress.finish();
         lock.publish(&file)?;

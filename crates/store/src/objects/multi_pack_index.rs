@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packrace_format::multi_pack_index::{MultiPackIndex, MultiPackIndexChain, parse_chain_file};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped};
+use packrace_os::{FileIdentity, Mapped, trace};
 
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
 use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
@@ -27,6 +27,15 @@ pub(crate) struct OpenMultiPackIndex {
 impl OpenMultiPackIndex {
     /// `has_chain` says whether there is a directory for a chain.
     pub(crate) fn open(pack_dir: &Path, hash: HashKind, has_chain: bool) -> Option<Self> {
+        let found = Self::open_untraced(pack_dir, hash, has_chain)?;
+        for layer in found.index.layers() {
+            trace::data("midx", "load/num_packs", layer.pack_count());
+            trace::data("midx", "load/num_objects", layer.len());
+        }
+        Some(found)
+    }
+
+    fn open_untraced(pack_dir: &Path, hash: HashKind, has_chain: bool) -> Option<Self> {
         let path = pack_dir.join("multi-pack-index");
         let Some(bytes) = map(&path) else {
             return if has_chain { Self::open_chain(pack_dir, hash) } else { None };

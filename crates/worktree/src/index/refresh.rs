@@ -1,5 +1,7 @@
 //! Refreshing an index: examines all files, and records the metadata of unchanged ones.
 
+use packrace_os::trace;
+
 use super::content::{Comparison, ContentError, Contents};
 use super::{EntryKey, Index, Mode, StatData};
 
@@ -26,7 +28,8 @@ pub fn refresh(
     options: &RefreshOptions,
     say: &mut dyn FnMut(&[u8], &'static str),
 ) -> Result<bool, ContentError> {
-    let mut is_well = true;
+    let _region = trace::region("index", "refresh");
+    let (mut is_well, mut examined) = (true, 0u64);
     let mut touched: Vec<(EntryKey, StatData)> = Vec::new();
     let mut broken_promises: Vec<EntryKey> = Vec::new();
     let mut last_unmerged: &[u8] = &[];
@@ -45,6 +48,7 @@ pub fn refresh(
         if entry.skip_worktree || entry.assume_valid && !options.really {
             continue;
         }
+        examined += 1;
         match contents.compare(index, key.path(), entry) {
             Ok(Comparison::Same) => {}
             Ok(Comparison::Touched(seen)) => touched.push((key.clone(), seen.stat)),
@@ -62,6 +66,7 @@ pub fn refresh(
             Err(error) => return Err(error),
         }
     }
+    trace::data("index", "refresh/sum_lstat", examined);
     for (key, stat) in touched {
         index.set_stat(key.path(), key.stage(), stat);
     }
