@@ -49,6 +49,7 @@ git -c core.bigFileThreshold=-1 hash-object a
 git -c core.bigFileThreshold=-1 add a
 
 ## the name that a conditional include of the user sets
+# in: files reftable
 repository
 printf '[user]\n\tname = Somebody Else\n' >else
 unset GIT_AUTHOR_NAME GIT_COMMITTER_NAME

@@ -190,3 +190,124 @@ history 2
 GIT_REFERENCE_BACKEND=files git for-each-ref
 GIT_REFERENCE_BACKEND=other git for-each-ref
 GIT_REFERENCE_BACKEND= git for-each-ref
+
+## refs in another place, by the configuration
+# needs git: 2.55
+# state: no-config
+# masks: order
+# exits: 2
+mkdir elsewhere tables
+GIT_REFERENCE_BACKEND="files://$PWD/elsewhere" git init -q
+git config extensions.refStorage
+cat .git/HEAD .git/refs/heads elsewhere/HEAD
+commit=$(stock commit-tree -m one "$(stock write-tree)")
+git update-ref refs/heads/main "$commit"
+git update-ref -m 'a reason' refs/heads/other "$commit"
+git symbolic-ref refs/heads/sym refs/heads/other
+git for-each-ref
+git show-ref --exists refs/heads/none
+find elsewhere -type f | sort
+git pack-refs --all
+cat elsewhere/packed-refs elsewhere/logs/refs/heads/other
+git reflog list
+git reflog expire --expire=now --all
+git update-ref -d refs/heads/other
+stock worktree add -q tree main~0
+cd tree
+git update-ref refs/bisect/bad HEAD
+git for-each-ref
+git for-each-ref worktrees/tree
+git rev-parse worktrees/tree/HEAD
+cd ..
+git for-each-ref
+find elsewhere .git -name 'bad*' -o -name 'packed-refs' | sort
+git repack -adq
+git refs verify
+cat .git/HEAD .git/refs/heads
+
+## refs in another place, by a variable
+# needs git: 2.55
+# exits: 128 128 128 128 128
+history 2
+mkdir elsewhere
+cp -r .git/refs .git/HEAD elsewhere
+ls elsewhere
+for place in "files://$PWD/elsewhere" files://../elsewhere files:// "reftable://$PWD/elsewhere"; do
+    GIT_REFERENCE_BACKEND=$place git for-each-ref
+    GIT_REFERENCE_BACKEND=$place git update-ref refs/heads/new refs/heads/main
+    GIT_REFERENCE_BACKEND=$place git for-each-ref
+done
+for place in files: files:/x other://x://y ://; do
+    GIT_REFERENCE_BACKEND=$place git for-each-ref
+    git -c "extensions.refStorage=$place" for-each-ref
+done
+git for-each-ref
+ls elsewhere
+
+## refs in another place are migrated there
+# needs git: 2.55
+# state: no-config
+# exits: 255
+mkdir elsewhere
+GIT_REFERENCE_BACKEND="files://$PWD/elsewhere" git init -q
+commit=$(stock commit-tree -m one "$(stock write-tree)")
+git update-ref refs/heads/main "$commit"
+git tag light
+git refs migrate --ref-format=files
+git refs migrate --ref-format=reftable
+git config extensions.refStorage | sed 's,://.*/,://,'
+stock for-each-ref
+ls elsewhere/reftable | wc -l
+rm -rf elsewhere/refs elsewhere/HEAD
+git refs migrate --ref-format=files
+git config extensions.refStorage | sed 's,://.*/,://,'
+stock for-each-ref
+git reflog list
+GIT_REFERENCE_BACKEND="files://$PWD/.git" git upload-pack --advertise-refs . | tr -d '\0' | sed -n '1s/^....\([0-9a-f]*\) .*/\1/p'
+
+## new repositories with reftables in another place
+# needs git: 2.55
+# state: no-config no-work
+# exits: 128
+mkdir elsewhere
+export GIT_REFERENCE_BACKEND="reftable://$PWD/elsewhere"
+git init -q a
+cd a
+commit=$(git commit-tree -m one "$(git write-tree)")
+git update-ref HEAD "$commit"
+unset GIT_REFERENCE_BACKEND
+git for-each-ref
+git log --format=%s
+git init -q
+git init -q --ref-format=files
+ls ../elsewhere
+
+## where a dry run leaves refs
+# state: no-files
+history 1
+mkdir below
+for place in . below .git; do
+    (cd "$place" && git refs migrate --dry-run --ref-format=reftable | sed 's/migration\..*/migration/')
+done
+git --git-dir=.git refs migrate --dry-run --ref-format=reftable | sed 's/migration\..*/migration/'
+rm -rf .git/ref_migration*
+
+## who holds a lock
+# needs git: 2.55
+# exits: 128 128
+history 1
+git config core.lockfilePid true
+cat >.git/hooks/reference-transaction <<'EOF'
+#!/bin/sh
+test "$1" = prepared && find .git/refs .git/reftable -name '*lock' 2>/dev/null | sed 's/pid[.]lock/pid/' | sort
+exit 0
+EOF
+chmod +x .git/hooks/reference-transaction
+git update-ref refs/heads/new HEAD
+find .git -name '*lock'
+for holder in 1 2147483647; do
+    echo "pid $holder" >.git/index~pid.lock
+    : >.git/index.lock
+    git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:dir1/file1),x
+done
+rm .git/index*lock

@@ -57,7 +57,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         git: None,
         admin: Admin::default(),
         bucket: None,
-        open: OpenOptions { check_ownership: true, ..call.open_options()? },
+        open: OpenOptions { check_ownership: true, ref_storage: None, ..call.open_options()? },
         namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),

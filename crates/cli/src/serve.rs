@@ -314,7 +314,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         git: listen.git,
         admin: listen.admin,
         bucket: bucket_settings(bucket, environment.home().map(PathBuf::as_path))?,
-        open: OpenOptions { ref_backend: None, skips_broken_refs: false, ..call.open_options()? },
+        open: OpenOptions { ref_storage: None, skips_broken_refs: false, ..call.open_options()? },
         namespace,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),

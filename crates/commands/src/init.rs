@@ -10,7 +10,7 @@ use packrace_os::trace::{self, TraceStep};
 use packrace_store::Config;
 use packrace_store::init::{self, Begun, Separation, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
-use packrace_store::refs::{Backend, is_good_name};
+use packrace_store::refs::{Backend, RefStorage, is_good_name};
 
 use crate::call::Call;
 use crate::call::discovery::in_directory;
@@ -80,7 +80,8 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
         template: template(args, call, &config, &start, &base),
         hash,
         default_hash,
-        refs,
+        // The variable wins over the option, as in git.
+        refs: call.environment.ref_storage()?.or(refs.map(RefStorage::from)),
         default_refs,
         sharing,
         config: config_sources,
@@ -89,7 +90,7 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     make(call, args, options, &config)
 }
 
-/// What `init --bare` would create, without a path; and the target of `HEAD`.
+/// What `init --bare` would create, without a path and regardless of `GIT_REFERENCE_BACKEND`; and the target of `HEAD`.
 pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::InitOptions, Vec<u8>), Fatal> {
     let ref_format = ref_format.map(str::to_owned);
     let args = InitOptions { bare: true, quiet: true, ref_format, ..InitOptions::default() };
@@ -108,7 +109,7 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::In
         template: template(&args, call, &config, &here, &here),
         hash,
         default_hash,
-        refs,
+        refs: refs.map(RefStorage::from),
         default_refs,
         sharing: None,
         config: sources,
@@ -281,11 +282,8 @@ fn ref_formats(
     call: &Call,
     config: &Config,
 ) -> Result<(Option<Backend>, Backend), Fatal> {
-    let parse = |name: &str| match name {
-        "files" => Ok(Backend::Files),
-        "reftable" => Ok(Backend::Reftable),
-        other => Err(format!("unknown ref storage format '{other}'")),
-    };
+    let parse =
+        |name: &str| Backend::of_name(name).ok_or_else(|| format!("unknown ref storage format '{name}'"));
     let typed = args.ref_format.as_deref();
     let variable = call.environment.init.default_ref_format.as_deref();
     let is_experimental = config.boolean("feature.experimental")?.unwrap_or(false);

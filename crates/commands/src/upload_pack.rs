@@ -91,6 +91,8 @@ pub(crate) fn subject(
     options.strict = is_strict;
     // As in git: configuration and hooks of another owner are not trusted.
     options.check_ownership = true;
+    // The variable is about repositories of whoever calls, not about the one that is served.
+    options.ref_storage = None;
     let repository = Repository::open(&in_directory(call, directory)?, &options)?;
     Ok(Subject {
         repository: Arc::new(repository),

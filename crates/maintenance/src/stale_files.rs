@@ -88,6 +88,7 @@ pub fn find(
 ) -> Result<StaleFiles, Error> {
     let mut search = StaleSearch { now, predecessor, files: StaleFiles::default() };
     let (objects, common) = (repository.object_dir(), repository.common_dir());
+    let refs = repository.refs().dir();
     search.temporaries(objects, &TEMPORARIES)?;
     search.quarantines(objects)?;
     for first in 0..=u8::MAX {
@@ -96,8 +97,8 @@ pub fn find(
     for dir in ["pack", "pack/multi-pack-index.d", "info", "info/commit-graphs"] {
         search.temporaries(&objects.join(dir), &TEMPORARIES)?;
     }
-    for dir in ["reftable", "info", BUNDLE_DIR] {
-        search.temporaries(&common.join(dir), &TEMPORARIES)?;
+    for dir in [refs.join("reftable"), common.join("info"), common.join(BUNDLE_DIR)] {
+        search.temporaries(&dir, &TEMPORARIES)?;
     }
     search.temporaries(common, &["tmp_info_", "shallow_"])?;
     search.packs(&objects.join("pack"))?;
@@ -106,12 +107,12 @@ pub fn find(
         objects.join("pack/multi-pack-index.d/multi-pack-index-chain.lock"),
         objects.join("info/commit-graph.lock"),
         objects.join("info/commit-graphs/commit-graph-chain.lock"),
-        common.join("packed-refs.lock"),
+        refs.join("packed-refs.lock"),
     ] {
         search.lock(lock)?;
     }
-    search.locks_below(&common.join("refs"))?;
-    search.locks_below(&common.join("reftable"))?;
+    search.locks_below(&refs.join("refs"))?;
+    search.locks_below(&refs.join("reftable"))?;
     Ok(search.files)
 }
 

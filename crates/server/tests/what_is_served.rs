@@ -287,6 +287,34 @@ fn reftables_are_not_read_through_links_either() {
 }
 
 #[test]
+fn refs_lie_in_the_repository() {
+    let world = World::new(
+        |root| {
+            bare(&root.join("mine.git"));
+            for name in ["inside", "beside", "plain"] {
+                let path = root.join(format!("{name}.git"));
+                bare(&path);
+                let place = match name {
+                    "inside" => "files://elsewhere".to_owned(),
+                    "beside" => format!("files://{}", root.join("mine.git").display()),
+                    _ => "files".to_owned(),
+                };
+                let text = std::fs::read_to_string(path.join("config")).unwrap();
+                let text = text.replace("formatversion = 0", "formatversion = 1");
+                std::fs::write(path.join("config"), format!("{text}[extensions]\n\trefStorage = {place}\n"))
+                    .unwrap();
+            }
+        },
+        |settings, _| pushing(settings),
+    );
+    world.check("plain.git", 200);
+    for name in ["inside.git", "beside.git"] {
+        world.check(name, 404);
+        assert_eq!(world.advertise(name, "git-receive-pack").status, 404);
+    }
+}
+
+#[test]
 fn alternates_lie_in_the_folder_or_where_it_is_allowed() {
     let make = |root: &Path| {
         for (name, pool) in [("near", "root/pool.git"), ("allowed", "pool.git"), ("private", "private.git")] {

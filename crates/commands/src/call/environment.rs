@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_store::refs::{Backend, is_good_name};
+use packrace_store::refs::{RefStorage, is_good_name};
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
@@ -74,7 +74,7 @@ pub struct Environment {
     shallow_file: Option<PathBuf>,
     index_file: Option<PathBuf>,
     index_version: Option<String>,
-    ref_backend: Option<String>,
+    ref_storage: Option<Vec<u8>>,
     ref_paranoia: Option<String>,
     namespace: Option<String>,
     user_agent: Option<String>,
@@ -191,7 +191,7 @@ impl Environment {
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
             index_version: text("GIT_INDEX_VERSION"),
-            ref_backend: text("GIT_REFERENCE_BACKEND"),
+            ref_storage: bytes("GIT_REFERENCE_BACKEND"),
             ref_paranoia: text("GIT_REF_PARANOIA"),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
@@ -277,27 +277,15 @@ impl Environment {
             index_file: self.index_file.clone(),
             index_version: self.index_version.clone(),
             work_tree: WorkTreePlace::default(),
-            ref_backend: self.ref_backend()?,
+            ref_storage: self.ref_storage()?,
             skips_broken_refs: self.ref_paranoia.as_deref().is_some_and(|value| !is_true(value)),
         })
     }
 
-    /// The backend that goes before that of the repository. Refs elsewhere are refused: commands would read and
-    /// write those of the repository instead.
-    fn ref_backend(&self) -> Result<Option<Backend>, Fatal> {
-        let Some(text) = &self.ref_backend else { return Ok(None) };
-        let (format, path) = text.split_once("://").unwrap_or((text, ""));
-        let backend = match format {
-            "files" => Backend::Files,
-            "reftable" => Backend::Reftable,
-            _ => return Err(Fatal::new(format!("unknown ref storage format: '{format}'"))),
-        };
-        match path {
-            "" => Ok(Some(backend)),
-            path => Err(Fatal::new(format!(
-                "GIT_REFERENCE_BACKEND: refs in another place are not supported: '{path}'"
-            ))),
-        }
+    /// The storage of refs that goes before what the repository says.
+    pub fn ref_storage(&self) -> Result<Option<RefStorage>, Fatal> {
+        let parsed = self.ref_storage.as_deref().map(RefStorage::parse).transpose();
+        parsed.map_err(|format| Fatal::new(format!("unknown ref storage format: '{format}'")))
     }
 
     /// How long usually short operations run before their progress is shown.

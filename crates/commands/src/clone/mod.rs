@@ -50,6 +50,7 @@ pub fn run(
     }
     let (options, default_head) = init::bare_prototype(call, args.ref_format.as_deref())?;
     let config = Config::outside(&options.config)?;
+    let refs = call.environment.ref_storage()?;
     let place = CloneTarget::find(call, url, args.directory.as_deref())?;
     if !args.quiet {
         error_line!(call, "Cloning into bare repository '{}'...", place.shown);
@@ -69,9 +70,10 @@ pub fn run(
             // Variables for other repositories do not apply to the new one.
             config: options.config.clone(),
             strict: true,
+            ref_storage: refs.clone(),
             ..OpenOptions::default()
         },
-        init: InitOptions { git_dir: place.path.clone(), ..options },
+        init: InitOptions { git_dir: place.path.clone(), refs: refs.or(options.refs), ..options },
         default_head,
         shows_progress,
     };

@@ -11,6 +11,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
+use crate::work_tree::{WorkTree, shown_git_dir};
 use crate::{for_each_ref, pack_refs};
 
 /// Exit code of `exists` if the ref does not exist.
@@ -79,16 +80,19 @@ fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
         return Err(misused("missing --ref-format=<format>"));
     };
     let failed = |error: &dyn std::fmt::Display| Fatal::silent(FAILED).after(format!("error: {error}\n"));
-    let to = match format.as_str() {
-        "files" => Backend::Files,
-        "reftable" => Backend::Reftable,
-        other => return Err(failed(&format!("unknown ref storage format '{other}'"))),
+    let Some(to) = Backend::of_name(format) else {
+        return Err(failed(&format!("unknown ref storage format '{format}'")));
     };
     let mut changes = RefChanges::new(&repository, call)?;
     let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
     let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
     if let Some(dir) = moved.map_err(|error| failed(&error))? {
-        let dir = dir.as_os_str().as_encoded_bytes();
+        // Below the git directory, unless refs are elsewhere.
+        let shown = dir.strip_prefix(repository.git_dir()).ok().and_then(|below| {
+            let tree = WorkTree::find(&repository, call).ok()?;
+            Some(shown_git_dir(&repository, call, tree.as_ref())?.join(below))
+        });
+        let dir = shown.as_deref().unwrap_or(&dir).as_os_str().as_encoded_bytes();
         let words = b"Finished dry-run migration of refs, the result can be found at '";
         call.write_line([words, dir, b"'"].concat())?;
     }

@@ -1,18 +1,18 @@
 //! `GIT_TRACE_SETUP` (git(1)): the repository and the directories of a command, once they are found.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use packrace_store::Repository;
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, named_git_dir};
-use crate::work_tree::WorkTree;
+use crate::call::discovery::in_directory;
+use crate::work_tree::{WorkTree, shown_git_dir};
 
 /// The lines in git's order; `None` if the current directory cannot be read. Git would be at the top of the work tree by now.
 pub(super) fn lines(call: &Call, repository: &Repository, tree: Option<&WorkTree>) -> Option<Vec<String>> {
     let start = packrace_os::real_path(&in_directory(call, Path::new(".")).ok()?).ok()?;
     let here = tree.map_or_else(|| Some(start.clone()), |tree| packrace_os::real_path(&tree.base).ok())?;
-    let git_dir = shown_git_dir(call, repository, &start, &here)?;
+    let git_dir = shown_git_dir(repository, call, tree)?;
     let is_linked = repository.git_dir() != repository.common_dir();
     let common_dir = match is_linked {
         true => packrace_os::real_path(repository.common_dir()).ok()?,
@@ -30,18 +30,4 @@ pub(super) fn lines(call: &Call, repository: &Repository, tree: Option<&WorkTree
         format!("setup: cwd: {}", here.display()),
         format!("setup: prefix: {}", prefix.filter(|prefix| !prefix.is_empty()).unwrap_or_else(none)),
     ])
-}
-
-/// As the caller names it, unless git has gone elsewhere or it is a file; or else as it is seen from `here`.
-fn shown_git_dir(call: &Call, repository: &Repository, start: &Path, here: &Path) -> Option<PathBuf> {
-    let real = packrace_os::real_path(repository.git_dir()).ok()?;
-    if let Some(named) = named_git_dir(call) {
-        let is_directory = in_directory(call, named).is_ok_and(|path| path.is_dir());
-        return Some(if start == here && is_directory { named.clone() } else { real });
-    }
-    Some(match () {
-        () if real == here => PathBuf::from("."),
-        () if real == here.join(".git") => PathBuf::from(".git"),
-        () => real,
-    })
 }

@@ -38,6 +38,23 @@ pub fn path_from_top_of(tree: Option<&WorkTree>, call: &Call, path: &Path) -> Re
     }
 }
 
+/// How git calls the git directory: as the caller names it, unless git has gone elsewhere or it is a file; or else as it is
+/// seen from where git is. `None` if the current directory cannot be read.
+pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTree>) -> Option<PathBuf> {
+    let start = packrace_os::real_path(&in_directory(call, Path::new(".")).ok()?).ok()?;
+    let here = tree.map_or_else(|| Some(start.clone()), |tree| packrace_os::real_path(&tree.base).ok())?;
+    let real = packrace_os::real_path(repository.git_dir()).ok()?;
+    if let Some(named) = named_git_dir(call) {
+        let is_directory = in_directory(call, named).is_ok_and(|path| path.is_dir());
+        return Some(if start == here && is_directory { named.clone() } else { real });
+    }
+    Some(match () {
+        () if real == here => PathBuf::from("."),
+        () if real == here.join(".git") => PathBuf::from(".git"),
+        () => real,
+    })
+}
+
 impl WorkTree {
     /// The work tree of a repository; an error with git's message if there is none, or inside the git
     /// directory.

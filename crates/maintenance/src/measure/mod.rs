@@ -117,17 +117,14 @@ fn bitmap(snapshot: &Snapshot, now: SystemTime) -> Option<BitmapFacts> {
 }
 
 fn refs(repository: &Repository) -> Result<RefFacts, Error> {
-    let common = repository.common_dir();
+    let dir = repository.refs().dir();
     Ok(match repository.refs().backend() {
         Backend::Files => {
-            let packed = packrace_os::identity(&common.join("packed-refs"), Role::Refs);
+            let packed = packrace_os::identity(&dir.join("packed-refs"), Role::Refs);
             let packed_bytes = packed.ok().flatten().map_or(0, |file| file.length);
-            RefFacts::Files {
-                loose: names::loose_refs(&common.join("refs"), Facts::MAX_COUNTED)?,
-                packed_bytes,
-            }
+            RefFacts::Files { loose: names::loose_refs(&dir.join("refs"), Facts::MAX_COUNTED)?, packed_bytes }
         }
-        Backend::Reftable => RefFacts::Tables(names::tables(&common.join("reftable"))?),
+        Backend::Reftable => RefFacts::Tables(names::tables(&dir.join("reftable"))?),
     })
 }
 

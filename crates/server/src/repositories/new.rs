@@ -7,7 +7,7 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_store::init::{Begun, InitOptions};
-use packrace_store::refs::{Backend, is_good_name};
+use packrace_store::refs::{Backend, RefStorage, is_good_name};
 
 use super::{RepositoryError, make_dir, names, sync, write_description};
 use crate::settings::NewRepositories;
@@ -44,11 +44,10 @@ impl CreateOptions {
             Some("sha256") => Some(HashKind::Sha256),
             Some(other) => return unknown("hash algorithm", other),
         };
-        let refs = match ref_format {
+        let refs = match ref_format.map(|name| (name, Backend::of_name(name))) {
             None => None,
-            Some("files") => Some(Backend::Files),
-            Some("reftable") => Some(Backend::Reftable),
-            Some(other) => return unknown("ref storage format", other),
+            Some((other, None)) => return unknown("ref storage format", other),
+            Some((_, known)) => known,
         };
         let head = initial_branch.map(|branch| format!("refs/heads/{branch}").into_bytes());
         if let Some(branch) = initial_branch.filter(|_| !head.as_deref().is_some_and(is_good_name)) {
@@ -69,7 +68,7 @@ impl CreateOptions {
         NewRepositories {
             options: InitOptions {
                 hash: self.hash.or(options.hash),
-                refs: self.refs.or(options.refs),
+                refs: self.refs.map(RefStorage::from).or(options.refs),
                 ..options
             },
             head: self.head.clone().unwrap_or(head),

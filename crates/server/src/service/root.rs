@@ -292,7 +292,7 @@ fn bucket_name(relative: &Path) -> Result<BucketName, NotServed> {
 /// Creates an empty repository, unless another client was faster.
 fn create_in_bucket(bucket: &Cache, name: &BucketName, new: &NewRepositories) -> Result<(), NotServed> {
     let made = bucket.create(name, |git_dir| {
-        let refs = Some(Backend::Reftable);
+        let refs = Some(Backend::Reftable.into());
         let options = InitOptions { git_dir: git_dir.to_owned(), refs, ..new.options.clone() };
         let hash = options.hash.unwrap_or(options.default_hash);
         Begun::begin(options)?.finish(&new.head)?;

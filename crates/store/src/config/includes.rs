@@ -15,7 +15,6 @@ use super::{
     Config, ConfigEntry, ConfigScope, ConfigSources, MAX_CONFIG_BYTES, bad_command_line, parse_entries,
 };
 use crate::error::{Error, Reason};
-use crate::line_file::read_line;
 
 /// Maximum depth of nested includes, as in git.
 const MAX_DEPTH: usize = 10;
@@ -23,13 +22,22 @@ const MAX_DEPTH: usize = 10;
 /// Maximum number of included files in total. A file may be included many times and include many others.
 const MAX_INCLUDED: usize = 1024;
 
+/// The repository that conditions of includes are about.
+#[derive(Clone, Copy)]
+pub(crate) struct IncludingRepository<'a> {
+    /// The git directory of the work tree.
+    pub(crate) git_dir: &'a Path,
+    /// The full name of the branch that a git directory's `HEAD` points to. Where refs are stored is itself configured.
+    pub(crate) branch_of: fn(&Path) -> Result<Option<Vec<u8>>, Error>,
+}
+
 /// A file that is being read, and the context of its inclusion.
 pub(super) struct FileInclusion<'a> {
     pub(super) scope: ConfigScope,
     /// None for the command line.
     pub(super) path: Option<&'a Path>,
     pub(super) text: &'a [u8],
-    pub(super) git_dir: Option<&'a Path>,
+    pub(super) repository: Option<IncludingRepository<'a>>,
     pub(super) depth: usize,
 }
 
@@ -88,10 +96,13 @@ fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Resu
 impl Config {
     /// [`Config::outside`], where includes may have conditions about a repository. What a server has read before is
     /// of no repository, so such conditions never hold there.
-    pub(crate) fn around(sources: &ConfigSources, git_dir: &Path) -> Result<Self, Error> {
+    pub(crate) fn around(
+        sources: &ConfigSources,
+        repository: IncludingRepository<'_>,
+    ) -> Result<Self, Error> {
         match sources.last {
             Some(_) => Config::outside(sources),
-            None => Config::read_outside(sources, Some(git_dir)),
+            None => Config::read_outside(sources, Some(repository)),
         }
     }
 
@@ -160,7 +171,7 @@ impl Config {
             scope: by.scope,
             path: Some(path),
             text: &text,
-            git_dir: by.git_dir,
+            repository: by.repository,
             depth: by.depth + 1,
         };
         self.follow(&reading, entries, found)
@@ -205,9 +216,11 @@ impl Config {
             _ if condition.starts_with(b"gitdir:") => (&condition[7..], Mode::empty()),
             _ if condition.starts_with(b"gitdir/i:") => (&condition[9..], Mode::IGNORE_CASE),
             _ if condition.starts_with(b"onbranch:") => {
-                let Some(git_dir) = reading.git_dir else { return Ok(false) };
-                let head = read_line(&git_dir.join("HEAD"))?.unwrap_or_default();
-                let branch = head.strip_prefix(b"ref: refs/heads/");
+                let Some(IncludingRepository { git_dir, branch_of }) = reading.repository else {
+                    return Ok(false);
+                };
+                let head = branch_of(git_dir)?.unwrap_or_default();
+                let branch = head.strip_prefix(b"refs/heads/");
                 let pattern = with_all_below(&condition[9..]);
                 return Ok(branch.is_some_and(|branch| matches(&pattern, branch, Mode::empty())));
             }
@@ -216,7 +229,7 @@ impl Config {
             }
             _ => return Ok(false),
         };
-        let Some(git_dir) = reading.git_dir else { return Ok(false) };
+        let Some(IncludingRepository { git_dir, .. }) = reading.repository else { return Ok(false) };
         let mut pattern = match (pattern.strip_prefix(b"~/"), pattern.strip_prefix(b"./")) {
             (Some(rest), _) => match &self.home {
                 Some(home) => [home.as_os_str().as_bytes(), b"/", rest].concat(),

@@ -20,6 +20,7 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use entry::ConfigEntry;
 use includes::FileInclusion;
+pub(crate) use includes::IncludingRepository;
 pub use last_read::LastConfig;
 use trust::Rule;
 pub use trust::Served;
@@ -98,7 +99,10 @@ impl Config {
         }
     }
 
-    fn read_outside(sources: &ConfigSources, git_dir: Option<&Path>) -> Result<Self, Error> {
+    fn read_outside(
+        sources: &ConfigSources,
+        repository: Option<IncludingRepository<'_>>,
+    ) -> Result<Self, Error> {
         let mut config = Config {
             entries: Vec::new(),
             home: sources.home.clone(),
@@ -108,21 +112,29 @@ impl Config {
         };
         let files = sources.system.iter().map(|path| (ConfigScope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (ConfigScope::Global, path))) {
-            config.add_file(scope, path, git_dir)?;
+            config.add_file(scope, path, repository)?;
         }
         let mut text = String::new();
         for (name, value) in &sources.overrides {
             write_override(name, value.as_deref(), &mut text)?;
         }
-        config.add_text(ConfigScope::Command, text.as_bytes(), None, git_dir)?;
+        config.add_text(ConfigScope::Command, text.as_bytes(), None, repository)?;
         Ok(config)
     }
 
     /// Adds the repository's own file and, if `extensions.worktreeConfig` is set, that of a work tree.
-    pub(crate) fn add_local(&mut self, common_dir: &Path, git_dir: &Path) -> Result<(), Error> {
-        self.add_file(ConfigScope::Local, &common_dir.join("config"), Some(git_dir))?;
+    pub(crate) fn add_local(
+        &mut self,
+        common_dir: &Path,
+        repository: IncludingRepository<'_>,
+    ) -> Result<(), Error> {
+        self.add_file(ConfigScope::Local, &common_dir.join("config"), Some(repository))?;
         if self.boolean("extensions.worktreeConfig")?.unwrap_or(false) {
-            self.add_file(ConfigScope::Worktree, &git_dir.join("config.worktree"), Some(git_dir))?;
+            self.add_file(
+                ConfigScope::Worktree,
+                &repository.git_dir.join("config.worktree"),
+                Some(repository),
+            )?;
         }
         Ok(())
     }
@@ -132,11 +144,12 @@ impl Config {
         &mut self,
         served: &Served,
         common_dir: &Path,
-        git_dir: &Path,
+        repository: IncludingRepository<'_>,
         seen: &mut FileDependencies,
     ) -> Result<(), Error> {
         self.is_confined = true;
-        self.add_local(common_dir, git_dir)?;
+        self.add_local(common_dir, repository)?;
+        let git_dir = repository.git_dir;
         let mut ignored = Vec::new();
         self.entries.retain(|entry| {
             let rule = rule(entry);
@@ -169,9 +182,14 @@ impl Config {
         self.ignored.push(format!("{what} ({why})"));
     }
 
-    fn add_file(&mut self, scope: ConfigScope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
+    fn add_file(
+        &mut self,
+        scope: ConfigScope,
+        path: &Path,
+        repository: Option<IncludingRepository<'_>>,
+    ) -> Result<(), Error> {
         match includes::read(scope, path)? {
-            Some(bytes) => self.add_text(scope, &bytes, Some(path), git_dir),
+            Some(bytes) => self.add_text(scope, &bytes, Some(path), repository),
             None => Ok(()),
         }
     }
@@ -182,11 +200,11 @@ impl Config {
         scope: ConfigScope,
         text: &[u8],
         path: Option<&Path>,
-        git_dir: Option<&Path>,
+        repository: Option<IncludingRepository<'_>>,
     ) -> Result<(), Error> {
         let entries = parse_entries(scope, text, path)?;
         let mut found = Vec::new();
-        self.follow(&FileInclusion { scope, path, text, git_dir, depth: 0 }, entries, &mut found)?;
+        self.follow(&FileInclusion { scope, path, text, repository, depth: 0 }, entries, &mut found)?;
         let at = self.entries.partition_point(|entry| entry.scope <= scope);
         self.entries.splice(at..at, found);
         Ok(())
@@ -512,7 +530,8 @@ mod tests {
         let overrides =
             overrides.iter().map(|(name, value)| (name.to_string(), value.map(str::to_owned))).collect();
         let mut config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
-        config.add_local(dir.path(), dir.path()).unwrap();
+        let repository = IncludingRepository { git_dir: dir.path(), branch_of: |_| Ok(None) };
+        config.add_local(dir.path(), repository).unwrap();
         config
     }
 

@@ -28,14 +28,15 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use crate::publish::{Component, ObjectsStored, Sharing, WritePolicy, dir_of};
 use crate::refs::{
-    Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStore, RefWrites,
+    Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStorage, RefStore, RefWrites,
     TransactionMode,
 };
-use crate::repository::{RepositoryFormat, discovery};
+use crate::repository::{RepositoryFormat, discovery, including};
 
-/// For versions of git without reftable: they recognize a repository but can read no ref.
-const HEAD_OF_REFTABLES: &[u8] = b"ref: refs/heads/.invalid\n";
+/// For versions of git without reftable, or that look for refs here: they recognize a repository but can read no ref.
+const HEAD_OF_OTHERS: &[u8] = b"ref: refs/heads/.invalid\n";
 const HEADS_OF_REFTABLES: &[u8] = b"this repository uses the reftable format\n";
+const HEADS_ELSEWHERE: &[u8] = b"repository uses alternate refs storage\n";
 
 /// Options of a new repository.
 #[derive(Debug, Clone)]
@@ -59,7 +60,7 @@ pub struct InitOptions {
     /// The hash of a new repository if none is requested.
     pub default_hash: HashKind,
     /// The requested ref storage.
-    pub refs: Option<Backend>,
+    pub refs: Option<RefStorage>,
     /// The ref storage of a new repository if none is requested.
     pub default_refs: Backend,
     /// The requested sharing.
@@ -140,9 +141,12 @@ impl Begun {
         }
         self.sync(&[&object_dir])?;
         settings::write(&self)?;
-        match self.format.refs {
+        match self.format.refs.backend {
             Backend::Files => self.make_files()?,
             Backend::Reftable => self.make_stack()?,
+        }
+        if self.has_stubs() {
+            self.make_stubs()?;
         }
         if self.is_new {
             self.make_head(head)?;
@@ -155,8 +159,18 @@ impl Begun {
         }
     }
 
+    fn refs(&self) -> RefStore {
+        let RepositoryFormat { hash, refs } = &self.format;
+        RefStore::open_stored(self.options.git_dir.clone(), self.common_dir.clone(), refs, *hash)
+    }
+
+    /// Whether `HEAD` and `refs` of the git directory only show that this is a repository.
+    fn has_stubs(&self) -> bool {
+        self.format.refs != Backend::Files.into()
+    }
+
     fn make_files(&self) -> Result<(), Error> {
-        let refs = self.common_dir.join("refs");
+        let refs = self.refs().dir().join("refs");
         make_dir(&refs, self.policy)?;
         change_mode(&refs, |mode| self.policy.dir_mode(mode))?;
         make_dir(&refs.join("heads"), self.policy)?;
@@ -165,11 +179,19 @@ impl Begun {
     }
 
     fn make_stack(&self) -> Result<(), Error> {
+        let refs = self.refs();
+        make_dir(&refs.dir().join("reftable"), self.policy)?;
+        self.sync(&[refs.dir()])
+    }
+
+    fn make_stubs(&self) -> Result<(), Error> {
         let refs = self.common_dir.join("refs");
-        for dir in [self.common_dir.join("reftable"), refs.clone()] {
-            make_dir(&dir, self.policy)?;
-        }
-        self.make_file(&refs.join("heads"), HEADS_OF_REFTABLES)?;
+        make_dir(&refs, self.policy)?;
+        let heads = match self.format.refs.place {
+            Some(_) => HEADS_ELSEWHERE,
+            None => HEADS_OF_REFTABLES,
+        };
+        self.make_file(&refs.join("heads"), heads)?;
         if !self.is_new {
             change_mode(&self.options.git_dir.join("HEAD"), |mode| self.policy.file_mode(mode))?;
         }
@@ -177,14 +199,12 @@ impl Begun {
     }
 
     fn make_head(&self, head: &[u8]) -> Result<(), Error> {
-        let RepositoryFormat { hash, refs } = self.format;
-        let git_dir = &self.options.git_dir;
-        let store = RefStore::open(git_dir.clone(), self.common_dir.clone(), refs, hash);
+        let store = self.refs();
         let writes = RefWrites {
             policy: self.policy,
             // An unborn branch has no history.
             log: LogPolicy::Never,
-            ..RefWrites::of(&self.config, hash, self.options.is_bare, Vec::new())?
+            ..RefWrites::of(&self.config, self.format.hash, self.options.is_bare, Vec::new())?
         };
         let edit = RefEdit {
             name: b"HEAD".to_vec(),
@@ -198,8 +218,9 @@ impl Begun {
         let prepared =
             store.prepare(vec![edit], TransactionMode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
         prepared.commit(&ObjectsStored::earlier(), &mut NoObjects).map_err(failed)?;
-        if refs == Backend::Reftable {
-            self.make_file(&git_dir.join("HEAD"), HEAD_OF_REFTABLES)?;
+        if self.has_stubs() {
+            self.sync(&[store.dir()])?;
+            self.make_file(&self.options.git_dir.join("HEAD"), HEAD_OF_OTHERS)?;
         }
         Ok(())
     }
@@ -245,8 +266,8 @@ fn has_head(git_dir: &Path) -> bool {
 }
 
 fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, RepositoryFormat), Error> {
-    let mut config = Config::around(&options.config, &options.git_dir)?;
-    config.add_local(common_dir, &options.git_dir)?;
+    let mut config = Config::around(&options.config, including(&options.git_dir))?;
+    config.add_local(common_dir, including(&options.git_dir))?;
     let format = RepositoryFormat::of(&config)?;
     Ok((config, format))
 }
@@ -266,7 +287,7 @@ fn agree(
     if is_new && config.local_integer("core.repositoryFormatVersion")?.is_none() {
         return Ok(RepositoryFormat {
             hash: options.hash.unwrap_or(options.default_hash),
-            refs: options.refs.unwrap_or(options.default_refs),
+            refs: options.refs.clone().unwrap_or(options.default_refs.into()),
         });
     }
     let refused = |what: &str| {
@@ -275,7 +296,7 @@ fn agree(
     if options.hash.is_some_and(|hash| hash != found.hash) {
         return refused("hash");
     }
-    if options.refs.is_some_and(|refs| refs != found.refs) {
+    if options.refs.as_ref().is_some_and(|refs| *refs != found.refs) {
         return refused("reference storage format");
     }
     Ok(found)

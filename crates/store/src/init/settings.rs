@@ -70,7 +70,7 @@ fn edited(
     let boolean = |value: bool| if value { "true" } else { "false" };
     // Existing extensions belong to version 1; git 2.47 drops some of them here.
     let has_extensions = !config.local_section("extensions").is_empty();
-    let is_extended = format.hash != HashKind::Sha1 || format.refs != Backend::Files;
+    let is_extended = format.hash != HashKind::Sha1 || format.refs != Backend::Files.into();
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
     let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
     settings.set("core.repositoryformatversion", version.as_bytes())?;
@@ -81,8 +81,8 @@ fn edited(
     if options.sections.is_empty() {
         name_hash(&mut settings)?;
     }
-    if format.refs == Backend::Reftable {
-        settings.set("extensions.refstorage", b"reftable")?;
+    if format.refs != Backend::Files.into() {
+        settings.set("extensions.refstorage", &format.refs.to_value())?;
     }
     settings.set("core.filemode", boolean(keeps_modes).as_bytes())?;
     let is_bare = options.is_bare && !(options.is_bare_guessed && settings.says_not_bare());

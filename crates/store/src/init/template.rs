@@ -11,7 +11,7 @@ use super::{make_dir, sync_dirs};
 use crate::config::{Config, ConfigSources};
 use crate::error::Error;
 use crate::publish::{Component, WritePolicy};
-use crate::repository::RepositoryFormat;
+use crate::repository::{RepositoryFormat, including};
 
 /// Longest template file that is read.
 const MAX_TEMPLATE_BYTES: u64 = 64 << 20;
@@ -76,7 +76,7 @@ pub(super) fn copy(template: &Template, git_dir: &Path, policy: WritePolicy) -> 
 /// If a template has a configuration, we must know its formats.
 fn check_format(template: &Path) -> Result<(), Error> {
     let mut config = Config::outside(&ConfigSources::default())?;
-    config.add_local(template, template)?;
+    config.add_local(template, including(template))?;
     RepositoryFormat::of(&config).map(drop)
 }
 

@@ -14,8 +14,10 @@ mod transaction;
 mod verify;
 mod work_trees;
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::error::refs::RefError;
@@ -44,6 +46,57 @@ pub enum Backend {
     Reftable,
 }
 
+impl Backend {
+    /// The backend of this name (gitrepository-layout, "refStorage").
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "files" => Some(Backend::Files),
+            "reftable" => Some(Backend::Reftable),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Files => "files",
+            Backend::Reftable => "reftable",
+        }
+    }
+}
+
+/// How and where refs are stored: `<format>` or `<format>://<path>` (git-config, "extensions.refStorage").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefStorage {
+    /// The form of the files.
+    pub backend: Backend,
+    /// The directory, relative to that of the repository; `None` for the latter.
+    pub place: Option<Vec<u8>>,
+}
+
+impl RefStorage {
+    /// Parses a value; an unknown one is an error with the format that it names.
+    pub fn parse(value: &[u8]) -> Result<Self, String> {
+        let at = value.windows(3).position(|part| part == b"://");
+        let (format, place) = at.map_or((value, &b""[..]), |at| (&value[..at], &value[at + 3..]));
+        let format = String::from_utf8_lossy(format);
+        let backend = Backend::of_name(&format).ok_or_else(|| format.into_owned())?;
+        Ok(RefStorage { backend, place: (!place.is_empty()).then(|| place.to_vec()) })
+    }
+
+    /// The value that says this.
+    pub fn to_value(&self) -> Vec<u8> {
+        let name = self.backend.name().as_bytes();
+        self.place.as_ref().map_or_else(|| name.to_vec(), |place| [name, b"://", place].concat())
+    }
+}
+
+impl From<Backend> for RefStorage {
+    fn from(backend: Backend) -> Self {
+        RefStorage { backend, place: None }
+    }
+}
+
 /// Most refs read to resolve a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;
 
@@ -56,6 +109,8 @@ pub struct RefStore {
     dirs: RefDirs,
     backend: Backend,
     hash: HashKind,
+    /// If they are not in the directory of the repository.
+    elsewhere: Option<Elsewhere>,
 }
 
 /// A ref, with ids as values or ([`StoredRef`]) as stored.
@@ -93,6 +148,15 @@ pub enum Target<'a, Id = ObjectId> {
     Symbolic(&'a [u8]),
 }
 
+/// A repository whose refs are in another directory.
+#[derive(Debug, Clone)]
+struct Elsewhere {
+    /// The directory of the repository.
+    repository: PathBuf,
+    /// What the configuration calls the other one.
+    place: Vec<u8>,
+}
+
 impl Target<'_> {
     /// The object that it points at directly.
     pub fn id(&self) -> Option<ObjectId> {
@@ -125,13 +189,54 @@ pub struct Resolved {
 impl RefStore {
     /// The refs in these directories, which are equal unless `git_dir` belongs to a linked work tree.
     pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
-        RefStore { dirs: RefDirs { git_dir, common_dir }, backend, hash }
+        RefStore { dirs: RefDirs { git_dir, common_dir }, backend, hash, elsewhere: None }
+    }
+
+    /// As above, where the configuration says that refs are.
+    pub(crate) fn open_stored(
+        git_dir: PathBuf,
+        common_dir: PathBuf,
+        storage: &RefStorage,
+        hash: HashKind,
+    ) -> Self {
+        let Some(place) = &storage.place else {
+            return RefStore::open(git_dir, common_dir, storage.backend, hash);
+        };
+        let dir = common_dir.join(OsStr::from_bytes(place));
+        let elsewhere = Some(Elsewhere { repository: common_dir, place: place.clone() });
+        let main = RefStore::open(dir.clone(), dir, storage.backend, hash);
+        RefStore { elsewhere, ..main }.of_work_tree(git_dir)
     }
 
     /// The refs as seen from another work tree of the repository.
     pub fn of_work_tree(&self, git_dir: PathBuf) -> Self {
         let common_dir = self.dirs.common_dir.clone();
-        RefStore { dirs: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
+        let git_dir = match &self.elsewhere {
+            None => git_dir,
+            Some(elsewhere) if elsewhere.repository == git_dir => common_dir.clone(),
+            Some(_) => common_dir.join("worktrees").join(git_dir.file_name().unwrap_or_default()),
+        };
+        RefStore { dirs: RefDirs { git_dir, common_dir }, ..self.clone() }
+    }
+
+    /// The directory of the repository.
+    fn repository(&self) -> &Path {
+        self.elsewhere.as_ref().map_or(&self.dirs.common_dir, |elsewhere| &elsewhere.repository)
+    }
+
+    /// How the configuration names this storage, with another backend.
+    fn storage(&self, backend: Backend) -> RefStorage {
+        RefStorage { backend, place: self.elsewhere.as_ref().map(|elsewhere| elsewhere.place.clone()) }
+    }
+
+    /// The directory of refs that work trees share: that of the repository, or another one.
+    pub fn dir(&self) -> &Path {
+        &self.dirs.common_dir
+    }
+
+    /// The directory of the reflogs that are files and belong to this work tree, or to all of them.
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.dirs.git_dir.join("logs")
     }
 
     /// Adds every object that reflogs in reftables name; the caller handles reflogs in files.

@@ -1,16 +1,19 @@
 //! What a repository requires of its readers (gitrepository-layout, "Git Repository Format Versions").
 
+use std::path::Path;
+
 use packrace_object::HashKind;
 
-use super::Backend;
-use crate::config::Config;
+use super::discovery;
+use crate::config::{Config, IncludingRepository};
 use crate::error::{Error, Reason};
+use crate::refs::{Backend, RefStorage, RefStore, Value};
 
 /// The settings of `core.repositoryFormatVersion` and `extensions.*`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RepositoryFormat {
     pub(crate) hash: HashKind,
-    pub(crate) refs: Backend,
+    pub(crate) refs: RefStorage,
 }
 
 impl RepositoryFormat {
@@ -20,7 +23,7 @@ impl RepositoryFormat {
         if version > 1 {
             return Err(refused(format!("Expected git repo version <= 1, found {version}")));
         }
-        let mut format = RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files };
+        let mut format = RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files.into() };
         let (mut unknown, mut too_new) = (Vec::new(), Vec::new());
         for (name, value) in config.local_section("extensions") {
             match name.as_str() {
@@ -29,19 +32,17 @@ impl RepositoryFormat {
                 "noop" | "preciousobjects" | "partialclone" | "worktreeconfig" | "relativeworktrees" => {}
                 "noop-v1" | "compatobjectformat" => too_new.push(name),
                 "objectformat" => {
-                    format.hash = match text_of(&name, value)?.as_str() {
-                        "sha1" => HashKind::Sha1,
-                        "sha256" => HashKind::Sha256,
-                        other => return Err(invalid(&name, other)),
+                    format.hash = match bytes_of(&name, value)?.as_slice() {
+                        b"sha1" => HashKind::Sha1,
+                        b"sha256" => HashKind::Sha256,
+                        other => return Err(invalid(&name, &String::from_utf8_lossy(other))),
                     };
                     too_new.push(name);
                 }
                 "refstorage" => {
-                    format.refs = match text_of(&name, value)?.as_str() {
-                        "files" => Backend::Files,
-                        "reftable" => Backend::Reftable,
-                        other => return Err(invalid(&name, other)),
-                    };
+                    let value = bytes_of(&name, value)?;
+                    format.refs = RefStorage::parse(&value)
+                        .map_err(|_| invalid(&name, &String::from_utf8_lossy(&value)))?;
                     too_new.push(name);
                 }
                 _ => unknown.push(name),
@@ -49,7 +50,7 @@ impl RepositoryFormat {
         }
         match (version, too_new.is_empty(), unknown.is_empty()) {
             // Version 0 does not define extensions: unknown ones are ignored.
-            (..=0, true, _) => Ok(RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files }),
+            (..=0, true, _) => Ok(RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files.into() }),
             (..=0, false, _) => Err(refused(list("repo version is 0, but v1-only extension", &too_new))),
             (_, _, true) => Ok(format),
             (_, _, false) => Err(refused(list("unknown repository extension", &unknown))),
@@ -57,9 +58,26 @@ impl RepositoryFormat {
     }
 }
 
-fn text_of(name: &str, value: Option<Vec<u8>>) -> Result<String, Error> {
-    let value = value.ok_or_else(|| refused(format!("missing value for 'extensions.{name}'")))?;
-    Ok(String::from_utf8_lossy(&value).into_owned())
+/// A repository, for conditions of includes.
+pub(crate) fn including(git_dir: &Path) -> IncludingRepository<'_> {
+    IncludingRepository { git_dir, branch_of }
+}
+
+/// The branch that `HEAD` points to. Included files do not decide where it is stored, nor do variables: they are what
+/// the caller is about to read.
+fn branch_of(git_dir: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let common_dir = discovery::common_dir_of(git_dir)?;
+    let format = RepositoryFormat::of(&Config::of_file(&common_dir.join("config"))?)?;
+    let refs = RefStore::open_stored(git_dir.to_owned(), common_dir, &format.refs, format.hash);
+    Ok(match refs.read(b"HEAD") {
+        Ok(Some(Value::Symbolic(target))) => Some(target),
+        // What is wrong with it is reported when it is needed.
+        Ok(_) | Err(_) => None,
+    })
+}
+
+fn bytes_of(name: &str, value: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
+    value.ok_or_else(|| refused(format!("missing value for 'extensions.{name}'")))
 }
 
 fn invalid(name: &str, value: &str) -> Error {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
-pub(crate) use self::extensions::RepositoryFormat;
+pub(crate) use self::extensions::{RepositoryFormat, including};
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
@@ -25,7 +25,7 @@ use crate::objects::objects_dir;
 use crate::objects::pack_dir::PackDirs;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
-use crate::refs::{Backend, RefStore, SHORT_NAME_RULES};
+use crate::refs::{RefStorage, RefStore, SHORT_NAME_RULES};
 use work_trees::WorkTreePlace;
 
 /// Longest `shallow` file: one id per line.
@@ -62,8 +62,8 @@ pub struct OpenOptions {
     pub index_version: Option<String>,
     /// Where the caller says that the work tree is.
     pub work_tree: WorkTreePlace,
-    /// The format of `GIT_REFERENCE_BACKEND`, which goes before the configuration.
-    pub ref_backend: Option<Backend>,
+    /// `GIT_REFERENCE_BACKEND`, which goes before the configuration.
+    pub ref_storage: Option<RefStorage>,
     /// Whether broken refs keep nothing alive and are left out of lists (`GIT_REF_PARANOIA=0`).
     pub skips_broken_refs: bool,
 }
@@ -120,7 +120,7 @@ impl Repository {
             None => discovery::common_dir_of(&found.git_dir)?,
         };
         let outside = &options.config;
-        let mut config = Config::around(outside, &found.git_dir)?;
+        let mut config = Config::around(outside, including(&found.git_dir))?;
         outside.system.iter().chain(&outside.global).for_each(|path| seen.file(path));
         if options.check_ownership {
             let user = packrace_os::process::effective_user();
@@ -135,16 +135,19 @@ impl Repository {
             work_tree.default = found.gitfile.and_then(|path| path.parent().map(Path::to_owned));
         }
         match &options.served {
-            Some(served) => config.add_confined(served, &common_dir, &git_dir, seen)?,
-            None => config.add_local(&common_dir, &git_dir)?,
+            Some(served) => config.add_confined(served, &common_dir, including(&git_dir), seen)?,
+            None => config.add_local(&common_dir, including(&git_dir))?,
         }
         seen.file(&common_dir.join("config"));
         seen.file(&git_dir.join("config.worktree"));
         config.included().for_each(|path| seen.file_if_known(path.as_deref()));
         let format = RepositoryFormat::of(&config)?;
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
-        let backend = options.ref_backend.unwrap_or(format.refs);
-        let refs = RefStore::open(git_dir.clone(), common_dir.clone(), backend, format.hash);
+        let storage = options.ref_storage.as_ref().unwrap_or(&format.refs);
+        if options.served.is_some() && storage.place.is_some() {
+            return Err(Reason::Refused("has its refs in another place".to_owned()).into());
+        }
+        let refs = RefStore::open_stored(git_dir.clone(), common_dir.clone(), storage, format.hash);
         let shallow_file = options.shallow_file.clone().unwrap_or_else(|| common_dir.join("shallow"));
         let mut repository = Repository {
             index_file: git_dir.join("index"),

@@ -83,6 +83,7 @@ fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut FileDepende
 mod tests {
     use super::*;
     use crate::ConfigSources;
+    use crate::repository::including;
 
     /// Whether another owner's repository may be opened with these values of `safe.directory`.
     fn check_values(git_dir: &Path, values: &[&str], local: &str, expect: bool) {
@@ -90,7 +91,7 @@ mod tests {
         let overrides = values.iter().map(override_of).collect();
         let mut config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
         std::fs::write(git_dir.join("config"), local).unwrap();
-        config.add_local(git_dir, git_dir).unwrap();
+        config.add_local(git_dir, including(git_dir)).unwrap();
         let found = FoundGitDir { git_dir: git_dir.to_owned(), gitfile: None };
         let stranger = packrace_os::process::effective_user() + 1;
         let home = git_dir.parent().map(Path::to_owned);

@@ -51,7 +51,7 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     for dir in work_trees::git_dirs(repository)? {
         let store = repository.refs().of_work_tree(dir.clone());
         store.logged(&mut roots.logged).map_err(Reason::Refs)?;
-        add_reflog_files(&dir.join("logs"), repository, &mut roots.logged)?;
+        add_reflog_files(&store.log_dir(), repository, &mut roots.logged)?;
         add_index(&dir.join("index"), repository, &mut roots.indexed)?;
     }
     for ids in [&mut roots.refs, &mut roots.logged, &mut roots.indexed] {

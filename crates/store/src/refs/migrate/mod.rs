@@ -69,11 +69,11 @@ impl RefStore {
         objects: &mut dyn RefObjects,
     ) -> Result<Option<PathBuf>, PrepareError> {
         if migration.to == self.backend {
-            let words = format!("repository already uses '{}' format", name_of(self.backend));
+            let words = format!("repository already uses '{}' format", self.backend.name());
             return Err(RefError::Write(words).into());
         }
         let top = &self.dirs.common_dir;
-        if place::has_entries(&top.join("worktrees"))? {
+        if place::has_entries(&self.repository().join("worktrees"))? {
             return Err(refused("migrating repositories with worktrees is not supported yet"));
         }
         let mut writes = RefWrites { hooks: None, ..writes.clone() };
@@ -116,7 +116,7 @@ impl RefStore {
 
     /// Locks the configuration and returns its new text.
     fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
-        let path = self.dirs.common_dir.join("config");
+        let path = self.repository().join("config");
         let io = |source| RefError::Io { path: path.clone(), source };
         // If it is a symbolic link, its target is replaced.
         let real = packrace_os::real_path(&path).map_err(io)?;
@@ -127,7 +127,8 @@ impl RefStore {
         })?;
         lock.keep_mode().map_err(failed)?;
         let text = packrace_os::read_file(&real, Role::Config, config::MAX_BYTES).map_err(io)?;
-        let changed = config::with_backend(&text, to, self.hash).map_err(|words| refused(&words))?;
+        let [from, to] = [self.backend, to].map(|backend| self.storage(backend));
+        let changed = config::with_storage(&text, &from, &to, self.hash).map_err(|words| refused(&words))?;
         if changed == text {
             let words = "the format of refs was changed meanwhile".to_owned();
             return Err(RefError::Conflict(words).into());
@@ -247,8 +248,12 @@ impl RefStore {
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         super::transaction::remove_tree(&top.join("logs"), true)?;
-        place::empty_dir(&top.join("refs"))?;
-        place::sync_dir(&top.join("refs"))?;
+        let refs = top.join("refs");
+        // Refs in another place than the repository may have none.
+        if place::has_entries(&refs)? {
+            place::empty_dir(&refs)?;
+            place::sync_dir(&refs)?;
+        }
         Ok(place::sync_dir(top)?)
     }
 }
@@ -292,13 +297,6 @@ fn make_new_dir(top: &Path) -> Result<PathBuf, RefError> {
                 return Err(RefError::Io { path, source });
             }
         }
-    }
-}
-
-fn name_of(backend: Backend) -> &'static str {
-    match backend {
-        Backend::Files => "files",
-        Backend::Reftable => "reftable",
     }
 }
 
