@@ -219,7 +219,7 @@ git for-each-ref
 git for-each-ref worktrees/tree
 git rev-parse worktrees/tree/HEAD
 cd ..
-git for-each-ref
+git for-each-ref --format='%(refname) %(worktreepath)' | sed 's, /.*/, ,'
 find elsewhere .git -name 'bad*' -o -name 'packed-refs' | sort
 git repack -adq
 git refs verify

@@ -162,7 +162,7 @@ fn a_dry_run_changes_nothing() {
         assert_eq!(left, names_before);
         // It contains the refs of a repository of that format.
         let tried = path.parent().unwrap().join("tried.git");
-        copy(Path::new(dir), &tried);
+        copy(&path.join(dir), &tried);
         std::fs::create_dir(tried.join("objects")).unwrap();
         std::fs::create_dir(tried.join("objects/info")).unwrap();
         let objects = format!("{}\n", path.join("objects").display());

@@ -157,6 +157,15 @@ struct Elsewhere {
     place: Vec<u8>,
 }
 
+impl Elsewhere {
+    /// Whether this is the directory of the repository, and not of a linked work tree.
+    fn is_in(&self, git_dir: &Path) -> bool {
+        let real = |path: &Path| packrace_os::real_path(path).ok();
+        // Paths differ if one of them goes through a link.
+        self.repository == git_dir || real(git_dir).is_some_and(|dir| Some(dir) == real(&self.repository))
+    }
+}
+
 impl Target<'_> {
     /// The object that it points at directly.
     pub fn id(&self) -> Option<ObjectId> {
@@ -213,7 +222,7 @@ impl RefStore {
         let common_dir = self.dirs.common_dir.clone();
         let git_dir = match &self.elsewhere {
             None => git_dir,
-            Some(elsewhere) if elsewhere.repository == git_dir => common_dir.clone(),
+            Some(elsewhere) if elsewhere.is_in(&git_dir) => common_dir.clone(),
             Some(_) => common_dir.join("worktrees").join(git_dir.file_name().unwrap_or_default()),
         };
         RefStore { dirs: RefDirs { git_dir, common_dir }, ..self.clone() }

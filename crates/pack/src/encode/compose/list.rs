@@ -250,7 +250,7 @@ impl EntryList<'_> {
                         };
                         let (kind, size) = request_objects.kind_and_size(&mut reader, entry.ix)?;
                         entry.size = size;
-                        entry.poor_bytes = poor_bytes(stored_bytes, size);
+                        entry.poor_bytes = Some(stored_bytes).filter(|bytes| bytes * GOOD_DELTA_SHARE > size);
                         break kind;
                     }
                     _ => {
@@ -269,11 +269,6 @@ impl EntryList<'_> {
         }
         Ok(())
     }
-}
-
-/// The length of a stored delta that the search is likely to beat.
-pub(super) fn poor_bytes(stored_bytes: u64, size: u64) -> Option<u64> {
-    Some(stored_bytes).filter(|bytes| *bytes > GOOD_DELTA_BYTES && bytes * GOOD_DELTA_SHARE > size)
 }
 
 /// Breaks chains that are too long or form a loop, by storing an object whole; deltas from several packs can

@@ -87,10 +87,10 @@ pub(crate) struct Composition {
 /// Decides how to write every object of `plan`.
 pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Composition, Error> {
     let mut entries = list::build(plan)?;
-    old_bases::reuse(plan, &mut entries, progress)?;
     if plan.settings.window > 0 && plan.settings.depth > 0 {
         find_deltas(plan, &mut entries, progress)?;
     }
+    old_bases::reuse(plan, &mut entries, progress)?;
     let order = order::of(&entries, plan.order, plan.islands.as_deref());
     Ok(Composition { entries, order })
 }

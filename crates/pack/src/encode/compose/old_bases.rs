@@ -12,7 +12,7 @@ use crate::progress::ProgressSink;
 use crate::select::plan::PackPlan;
 use crate::walk::commits::Commits;
 
-use super::list::{ComposedEntry, StoredSpan, poor_bytes};
+use super::list::{ComposedEntry, StoredSpan};
 use super::{DeltaBase, How};
 
 /// If objects that would be sent whole have fewer bytes together, opening bitmaps costs more than it saves.
@@ -21,7 +21,7 @@ const LEAST_BYTES: u64 = 8 << 10;
 /// The most commits visited to find some that have bitmaps.
 const MAX_VISITED: usize = 256;
 
-/// Reuses the deltas of `entries` that would be sent whole, where the receiver has the base.
+/// Reuses the deltas of `entries` for which the search has found none, where the receiver has the base.
 pub(super) fn reuse(
     plan: &PackPlan,
     entries: &mut [ComposedEntry],
@@ -58,7 +58,6 @@ pub(super) fn reuse(
         let bit = plan.request_objects.packed(base).and_then(|ix| bitmap.ix_to_bit(ix));
         if bit.is_some_and(|bit| had.contains(bit)) {
             entry.how = How::StoredDelta(DeltaBase::Outside(base));
-            entry.poor_bytes = poor_bytes((span.end - span.start) as u64, entry.size);
         }
     }
     Ok(())
