@@ -283,6 +283,7 @@ git init -q --ref-format=files
 ls ../elsewhere
 
 ## where a dry run leaves refs
+# needs git: 2.55
 # state: no-files
 history 1
 mkdir below
