@@ -73,6 +73,23 @@ pub struct Commit<'a> {
     pub committer_seconds: u64,
 }
 
+/// Why the parents of a commit cannot be read.
+enum WrongParents {
+    /// The position of one is beyond the graph.
+    Beyond(u32),
+    /// Their list is damaged.
+    List(&'static str),
+}
+
+impl WrongParents {
+    fn what(&self) -> &'static str {
+        match self {
+            WrongParents::Beyond(_) => "parent is beyond the graph",
+            WrongParents::List(what) => what,
+        }
+    }
+}
+
 /// Iterates over the positions of a commit's parents; each is below [`CommitGraph::len`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parents<'a> {
@@ -192,7 +209,8 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         let row = (position - layer.start) as usize;
         let id_bytes = self.hash.len_in_bytes();
         let at = layer.commits_at + row * (id_bytes + 16);
-        let parents = layer.parents(at + id_bytes, self.len)?;
+        let parents = layer.parents(at + id_bytes, self.len);
+        let parents = parents.map_err(|wrong| Error::new(FORMAT, wrong.what(), (at + id_bytes) as u64))?;
         let level_and_seconds = be::u64_at(bytes, at + id_bytes + 8);
         let committer_seconds = level_and_seconds & ((1 << 34) - 1);
         let generation = match self.generations {
@@ -209,7 +227,10 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         let layer = self.layer(position);
         let row = (position - layer.start) as usize;
         let id_bytes = self.hash.len_in_bytes();
-        layer.wrong_parent(layer.commits_at + row * (id_bytes + 16) + id_bytes, self.len)
+        match layer.parents(layer.commits_at + row * (id_bytes + 16) + id_bytes, self.len) {
+            Err(WrongParents::Beyond(parent)) => Some(parent),
+            Err(WrongParents::List(_)) | Ok(_) => None,
+        }
     }
 
     /// The commit's topological level, whatever [`Self::generations`] says: one more than its parents'
@@ -302,15 +323,17 @@ impl<D: AsRef<[u8]>> Layer<D> {
     }
 
     #[inline]
-    fn parents(&self, at: usize, len: u32) -> Result<Parents<'_>, Error> {
+    fn parents(&self, at: usize, len: u32) -> Result<Parents<'_>, WrongParents> {
         let bytes = self.data.as_ref();
         let (first, second) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
-        let error = |what| Err(Error::new(FORMAT, what, at as u64));
         if first == NO_PARENT && second == NO_PARENT {
             return Ok(Parents { first: None, second: None, more: &[] });
         }
-        if first >= len || (second >= len && second != NO_PARENT && second & MARK == 0) {
-            return error("parent is beyond the graph");
+        if first >= len {
+            return Err(WrongParents::Beyond(first));
+        }
+        if second >= len && second != NO_PARENT && second & MARK == 0 {
+            return Err(WrongParents::Beyond(second));
         }
         if second & MARK == 0 {
             let second = (second != NO_PARENT).then_some(second);
@@ -318,36 +341,19 @@ impl<D: AsRef<[u8]>> Layer<D> {
         }
         let row = second & !MARK;
         if row >= self.edges {
-            return error("parent list is beyond the extra edges");
+            return Err(WrongParents::List("parent list is beyond the extra edges"));
         }
         let rows = &bytes[self.edges_at + row as usize * 4..self.edges_at + self.edges as usize * 4];
         for (i, edge) in rows.chunks_exact(4).enumerate() {
             let edge = be::u32_at(edge, 0);
             if edge & !MARK >= len {
-                return error("parent is beyond the graph");
+                return Err(WrongParents::Beyond(edge & !MARK));
             }
             if edge & MARK != 0 {
                 return Ok(Parents { first: Some(first), second: None, more: &rows[..(i + 1) * 4] });
             }
         }
-        error("parent list does not end")
-    }
-
-    fn wrong_parent(&self, at: usize, len: u32) -> Option<u32> {
-        let bytes = self.data.as_ref();
-        let (first, second) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
-        let is_wrong = |parent: &u32| *parent >= len && *parent != NO_PARENT;
-        if first >= len && (first != NO_PARENT || second != NO_PARENT) {
-            return Some(first);
-        }
-        if second & MARK == 0 {
-            return Some(second).filter(is_wrong);
-        }
-        let edges = &bytes[self.edges_at..self.edges_at + self.edges as usize * 4];
-        let mut edges = edges.chunks_exact(4).map(|edge| be::u32_at(edge, 0)).skip((second & !MARK) as usize);
-        let mut is_last = false;
-        let mut own = edges.by_ref().take_while(|edge| !std::mem::replace(&mut is_last, edge & MARK != 0));
-        own.find_map(|edge| Some(edge & !MARK).filter(|parent| *parent >= len))
+        Err(WrongParents::List("parent list does not end"))
     }
 
     #[inline]

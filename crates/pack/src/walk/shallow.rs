@@ -129,6 +129,9 @@ fn below_client(
 ) -> Result<ClientHistory, Error> {
     let below = reachable_of(commits, from, client)?;
     let mut reach = by_depth(commits, &below, depth.saturating_add(1))?;
+    if reach.shallow.is_empty() {
+        return Ok(reach);
+    }
     // Another branch may lead back to what the client has with its parents, which stay.
     let above = above(commits, wanted, client)?;
     reach.shallow.retain(|ix| !above.contains(ix));

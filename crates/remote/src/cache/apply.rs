@@ -16,6 +16,7 @@ use packrace_format::reftable;
 use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{durable, list_dir};
+use packrace_store::refs::{STUB_HEAD, STUB_HEADS};
 
 use super::fetch_error::FetchError;
 use super::files::{
@@ -26,10 +27,6 @@ use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::layout::BucketName;
 use crate::repository::allowed_setting;
-
-/// For versions of git without reftable support: a repository whose refs they cannot read.
-const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
-const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
 /// The directories of a repository, outermost first.
 const DIRECTORIES: [&str; 6] = ["", "objects", "objects/pack", "objects/info", "refs", "reftable"];

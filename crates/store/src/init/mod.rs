@@ -29,13 +29,11 @@ use crate::file_dependencies::FileDependencies;
 use crate::publish::{Component, ObjectsStored, Sharing, WritePolicy, dir_of};
 use crate::refs::{
     Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStorage, RefStore, RefWrites,
-    TransactionMode,
+    STUB_HEAD, STUB_HEADS, TransactionMode,
 };
 use crate::repository::{RepositoryFormat, discovery, including};
 
-/// For versions of git without reftable, or that look for refs here: they recognize a repository but can read no ref.
-const HEAD_OF_OTHERS: &[u8] = b"ref: refs/heads/.invalid\n";
-const HEADS_OF_REFTABLES: &[u8] = b"this repository uses the reftable format\n";
+/// As [`STUB_HEADS`], if refs are in another place.
 const HEADS_ELSEWHERE: &[u8] = b"repository uses alternate refs storage\n";
 
 /// Options of a new repository.
@@ -166,7 +164,7 @@ impl Begun {
 
     /// Whether `HEAD` and `refs` of the git directory only show that this is a repository.
     fn has_stubs(&self) -> bool {
-        self.format.refs != Backend::Files.into()
+        !self.format.refs.is_usual()
     }
 
     fn make_files(&self) -> Result<(), Error> {
@@ -189,7 +187,7 @@ impl Begun {
         make_dir(&refs, self.policy)?;
         let heads = match self.format.refs.place {
             Some(_) => HEADS_ELSEWHERE,
-            None => HEADS_OF_REFTABLES,
+            None => STUB_HEADS,
         };
         self.make_file(&refs.join("heads"), heads)?;
         if !self.is_new {
@@ -220,7 +218,7 @@ impl Begun {
         prepared.commit(&ObjectsStored::earlier(), &mut NoObjects).map_err(failed)?;
         if self.has_stubs() {
             self.sync(&[store.dir()])?;
-            self.make_file(&self.options.git_dir.join("HEAD"), HEAD_OF_OTHERS)?;
+            self.make_file(&self.options.git_dir.join("HEAD"), STUB_HEAD)?;
         }
         Ok(())
     }

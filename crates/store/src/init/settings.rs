@@ -12,7 +12,6 @@ use super::{Begun, NewSection};
 use crate::config::{MAX_CONFIG_BYTES, parse_file};
 use crate::error::{Error, ErrorKind, Reason};
 use crate::publish::Component;
-use crate::refs::Backend;
 
 /// Writes the settings for formats and use of the repository, unless they are already set.
 pub(super) fn write(begun: &Begun) -> Result<(), Error> {
@@ -70,7 +69,7 @@ fn edited(
     let boolean = |value: bool| if value { "true" } else { "false" };
     // Existing extensions belong to version 1; git 2.47 drops some of them here.
     let has_extensions = !config.local_section("extensions").is_empty();
-    let is_extended = format.hash != HashKind::Sha1 || format.refs != Backend::Files.into();
+    let is_extended = format.hash != HashKind::Sha1 || !format.refs.is_usual();
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
     let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
     settings.set("core.repositoryformatversion", version.as_bytes())?;
@@ -81,7 +80,7 @@ fn edited(
     if options.sections.is_empty() {
         name_hash(&mut settings)?;
     }
-    if format.refs != Backend::Files.into() {
+    if !format.refs.is_usual() {
         settings.set("extensions.refstorage", &format.refs.to_value())?;
     }
     settings.set("core.filemode", boolean(keeps_modes).as_bytes())?;

@@ -84,6 +84,11 @@ impl RefStorage {
         Ok(RefStorage { backend, place: (!place.is_empty()).then(|| place.to_vec()) })
     }
 
+    /// Whether a repository has this without saying so: files, in its own directory.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.backend == Backend::Files && self.place.is_none()
+    }
+
     /// The value that says this.
     pub fn to_value(&self) -> Vec<u8> {
         let name = self.backend.name().as_bytes();
@@ -96,6 +101,12 @@ impl From<Backend> for RefStorage {
         RefStorage { backend, place: None }
     }
 }
+
+/// `HEAD` where no ref is: it shows that this is a repository to versions of git that look for refs there, and they read none
+/// (technical/reftable, "Layout").
+pub const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
+/// The same in place of `refs/heads`.
+pub const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
 /// Most refs read to resolve a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;

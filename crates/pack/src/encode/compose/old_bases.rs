@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 
 use packrace_format::bitmap::Bits;
+use packrace_object::Kind;
 use packrace_store::SnapshotBitmap;
 
 use crate::encode::stored_entry::StoredEntry;
 use crate::error::Error;
 use crate::progress::ProgressSink;
-use crate::select::plan::PackPlan;
+use crate::select::plan::{PackPlan, or_stored};
 use crate::walk::commits::Commits;
 
 use super::list::{ComposedEntry, StoredSpan};
@@ -28,10 +29,7 @@ pub(super) fn reuse(
     progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
     let settings = &plan.settings;
-    if plan.had_commits.is_empty()
-        || plan.islands.is_some()
-        || !settings.reuse_objects
-        || !settings.reuse_deltas
+    if plan.had_tips.is_empty() || plan.islands.is_some() || !settings.reuse_objects || !settings.reuse_deltas
     {
         return Ok(());
     }
@@ -76,22 +74,18 @@ fn had(
     progress: &dyn ProgressSink,
 ) -> Result<Option<Bits>, Error> {
     let request_objects = &plan.request_objects;
-    let (mut bits, mut used, mut visited) = (bitmap.no_bits(), Ok(false), 0);
     let mut commits = Commits::new(request_objects, HashSet::new(), progress);
-    commits.closure(&plan.had_commits, |commit| {
+    let mut tips = Vec::new();
+    for id in &plan.had_tips {
+        let Some(ix) = request_objects.find(id)? else { continue };
+        let peeled = commits.peel(ix)?;
+        tips.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
+    }
+    tips.truncate(MAX_VISITED);
+    let (mut bits, mut visited) = (bitmap.no_bits(), 0);
+    let used = or_stored(request_objects, bitmap, &mut commits, &tips, &mut bits, |_| {
         visited += 1;
-        let packed = request_objects.packed(commit.ix);
-        let is_known = packed.and_then(|ix| bitmap.ix_to_bit(ix)).is_some_and(|bit| bits.contains(bit));
-        if visited > MAX_VISITED || is_known || used.is_err() {
-            return false;
-        }
-        match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, &mut bits)) {
-            Ok(false) => true,
-            found => {
-                used = found;
-                false
-            }
-        }
+        visited <= MAX_VISITED
     })?;
     Ok(used.is_ok_and(|used| used).then_some(bits))
 }

@@ -4,6 +4,7 @@ use packrace_format::bitmap::Bits;
 use packrace_store::{DamagedBitmap, SnapshotBitmap};
 
 use crate::error::Error;
+use crate::loaded_commits::LoadedCommit;
 use crate::marks::Marks;
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
@@ -40,6 +41,34 @@ pub(super) fn find(
     Ok(Some(MarkedObjects { is_by_bitmap: true, ..found }))
 }
 
+/// Adds to `bits` what the stored bitmaps of `tips` say, and of the first commits below that have one; `goes_on` decides at
+/// each commit on the way that has none. Returns whether there was one; after damage, `bits` is invalid.
+pub(crate) fn or_stored(
+    request_objects: &RequestObjects,
+    bitmap: SnapshotBitmap<'_>,
+    commits: &mut Commits<'_>,
+    tips: &[ObjectNo],
+    bits: &mut Bits,
+    mut goes_on: impl FnMut(&LoadedCommit) -> bool,
+) -> Result<Result<bool, DamagedBitmap>, Error> {
+    let mut used = Ok(false);
+    commits.closure(tips, |commit| {
+        let packed = request_objects.packed(commit.ix);
+        let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
+        if used.is_err() || bit.is_some_and(|bit| bits.contains(bit)) {
+            return false;
+        }
+        match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
+            Ok(false) => goes_on(commit),
+            found => {
+                used = found;
+                false
+            }
+        }
+    })?;
+    Ok(used)
+}
+
 struct BitmapReach<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
@@ -66,29 +95,20 @@ impl BitmapReach<'_> {
         for bit in tips.iter().filter_map(|tip| bitmap.ix_to_bit(request_objects.packed(*tip)?)) {
             named.set(bit);
         }
-        let mut stored = bitmap.or_pseudo_merges_into(&named, bits).map(|used| used > 0);
-        commits.closure(tips, |commit| {
-            let packed = request_objects.packed(commit.ix);
-            let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
-            if stored.is_err() || seen.contains(commit.ix) || bit.is_some_and(|bit| bits.contains(bit)) {
-                return false;
+        let merged = match bitmap.or_pseudo_merges_into(&named, bits) {
+            Ok(merged) => merged > 0,
+            Err(damaged) => return Ok(Err(damaged)),
+        };
+        let stored = or_stored(request_objects, bitmap, commits, tips, bits, |commit| {
+            let is_new = seen.insert(commit.ix);
+            if is_new {
+                walked_trees.push(commit.tree);
             }
-            match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
-                Ok(false) => {
-                    seen.insert(commit.ix);
-                    walked_trees.push(commit.tree);
-                    true
-                }
-                found => {
-                    stored = found;
-                    false
-                }
-            }
+            is_new
         })?;
         match stored {
             Err(damaged) => return Ok(Err(damaged)),
-            Ok(false) => {}
-            Ok(true) => {
+            Ok(stored) if stored || merged => {
                 let mut new = self.bits.clone();
                 new.and_not(&self.marked);
                 for ix in new.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
@@ -96,6 +116,7 @@ impl BitmapReach<'_> {
                 }
                 self.marked.or_with(&new);
             }
+            Ok(_) => {}
         }
         let mut roots = Vec::new();
         mark_roots(trees, walked_trees.into_iter(), seen, on_missing, &mut roots)?;

@@ -83,5 +83,5 @@ pub(super) fn finish(
 ) -> Result<MarkedObjects, Error> {
     Tips::mark_others(&tips.wanted_others, trees, &seen, OnMissing::Fail)?;
     seen.subtract(&had);
-    Ok(MarkedObjects { wanted: seen, had, bases, had_commits: Vec::new(), is_by_bitmap: false })
+    Ok(MarkedObjects { wanted: seen, had, bases, is_by_bitmap: false })
 }

@@ -100,13 +100,7 @@ impl Filtering<'_> {
         for (ix, _) in tips.wanted_others.iter().filter(|(ix, _)| !had.contains(*ix)) {
             wanted.insert(*ix);
         }
-        Ok(Some(MarkedObjects {
-            wanted,
-            had,
-            bases: Vec::new(),
-            had_commits: Vec::new(),
-            is_by_bitmap: false,
-        }))
+        Ok(Some(MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }))
     }
 
     fn reduce_by_kind(&self, kinds: &mut Kinds<'_>, wanted: &Marks) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use packrace_object::ObjectId;
 use packrace_store::{PackIx, Snapshot};
 
 use crate::error::{Error, Reason};
@@ -11,7 +12,7 @@ use crate::names::{NameHashVersion, Names};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-use super::{MarkedObjects, Order, PackPlan, PackRequest, Selected};
+use super::{MarkedObjects, MissingObjects, Order, PackPlan, PackRequest, Selected};
 
 /// The objects of a larger pack found by bitmaps are sent as they are stored, without a search for bases.
 const MAX_SEARCHED_BY_BITMAP: u32 = 1 << 18;
@@ -87,6 +88,7 @@ pub(super) fn lay_out(
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     let finds_bases_by_name =
         objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
+    let had_tips = had_tips(snapshot, request, &found);
     Ok(PackPlan {
         request_objects: request_objects.clone(),
         packs,
@@ -100,7 +102,7 @@ pub(super) fn lay_out(
         is_by_bitmap: found.is_by_bitmap,
         names,
         bases: if request.thin { found.bases } else { Vec::new() },
-        had_commits: if request.thin { found.had_commits } else { Vec::new() },
+        had_tips,
         finds_bases_by_name,
         islands: None,
         deltas: None,
@@ -122,4 +124,14 @@ fn knows_names(
         && found.had.count_packed(0..request_objects.packed_end()) > 0
         && names.version() != NameHashVersion::V2
         && request_objects.snapshot().bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
+}
+
+/// What the client has with all that it reaches, if bitmaps can tell what that is and the walk has not asked them.
+fn had_tips(snapshot: &Snapshot, request: &PackRequest, found: &MarkedObjects) -> Vec<ObjectId> {
+    let is_strict = matches!(request.missing, MissingObjects::Errors | MissingObjects::Promised);
+    let has_all = request.filter.is_none() && request.shallow.is_empty() && snapshot.shallow().is_empty();
+    match request.thin && is_strict && has_all && !found.is_by_bitmap && snapshot.has_bitmap_files() {
+        true => request.haves.clone(),
+        false => Vec::new(),
+    }
 }

@@ -24,6 +24,7 @@ use crate::settings::{MAX_TREE_DEPTH, Settings};
 use crate::walk::commits::{Commits, Peeled};
 use crate::walk::lenient_walk::LenientWalk;
 use crate::walk::trees::{AllowedMissing, OnMissing, TreeWalk};
+pub(crate) use by_bitmap::or_stored;
 use filtering::Filtering;
 use layout::lay_out;
 pub use memory::estimated_memory;
@@ -104,8 +105,8 @@ pub struct PackPlan {
     /// The objects were found by bitmaps: no search for better deltas between packs.
     pub(crate) is_by_bitmap: bool,
     pub(crate) names: Names,
-    /// Commits that the client has with all that they reach, if bitmaps may tell what that is.
-    pub(crate) had_commits: Vec<ObjectNo>,
+    /// What the client has with all that it reaches, if bitmaps can tell what that is and have not yet.
+    pub(crate) had_tips: Vec<ObjectId>,
     /// Objects that the client has and that are likely delta bases, with their paths.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
     /// Whether bases are searched among all of `had` instead, by the hashes of their paths.
@@ -182,8 +183,6 @@ pub(crate) struct MarkedObjects {
     pub(crate) had: Marks,
     /// Likely delta bases that the client has.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
-    /// See [`PackPlan::had_commits`].
-    pub(crate) had_commits: Vec<ObjectNo>,
     pub(crate) is_by_bitmap: bool,
 }
 
@@ -297,15 +296,7 @@ fn find_filtered(
             max_tree_depth: request.settings.max_tree_depth,
         }
         .find(&mut commits, may_use_bitmap, &mut find)?,
-        None => {
-            let found = find(&mut commits)?;
-            // Bitmaps have said it already.
-            let is_asked = may_use_bitmap && !found.is_by_bitmap;
-            MarkedObjects {
-                had_commits: if is_asked { tips.had_commits.clone() } else { Vec::new() },
-                ..found
-            }
-        }
+        None => find(&mut commits)?,
     };
     Ok((found, trees.into_names()))
 }
@@ -337,10 +328,7 @@ fn find_leniently(
         Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
         None => wanted,
     };
-    Ok((
-        MarkedObjects { wanted, had, bases: Vec::new(), had_commits: Vec::new(), is_by_bitmap: false },
-        names,
-    ))
+    Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
 /// Everything that `tips` reach, found by a walk, with paths.
@@ -378,7 +366,6 @@ pub(crate) fn kept_by(
         wanted,
         had: Marks::new(request_objects.packed_end()),
         bases: Vec::new(),
-        had_commits: Vec::new(),
         is_by_bitmap: false,
     };
     let (allowed_missing, max_tree_depth) = (AllowedMissing::default(), MAX_TREE_DEPTH);
@@ -443,8 +430,7 @@ pub(crate) fn to_store(
     let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(request_objects.packed_end());
-    let found =
-        MarkedObjects { wanted, had, bases: Vec::new(), had_commits: Vec::new(), is_by_bitmap: false };
+    let found = MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(request_objects, &request, found, names, progress)?;
     Ok(plan.to_stay())
 }

@@ -27,7 +27,7 @@ pub(super) fn with_storage(
     if found.as_ref() != Ok(from) && found.as_ref() != Ok(to) {
         return Err("the configuration names other refs than GIT_REFERENCE_BACKEND".to_owned());
     }
-    let is_plain = *to == Backend::Files.into();
+    let is_plain = to.is_usual();
     let extensions = file.sections_by_name("extensions").into_iter().flatten();
     let is_old = |name: &String| OF_VERSION_0.contains(&name.to_ascii_lowercase().as_str());
     let needs_1 =

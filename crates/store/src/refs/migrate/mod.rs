@@ -37,14 +37,10 @@ use packrace_os::durable::{self, random_number};
 
 use super::transaction::AllRefs;
 use super::{
-    Backend, CheckedRefs, PrepareError, RefError, RefObjects, RefStore, RefWrites, Target, Value,
-    is_root_name,
+    Backend, CheckedRefs, PrepareError, RefError, RefObjects, RefStore, RefWrites, STUB_HEAD, STUB_HEADS,
+    Target, Value, is_root_name,
 };
 use crate::publish::{FileKind, LockFile, make_dir_below};
-
-/// Stubs that keep out versions of git without reftable (technical/reftable, "Layout").
-const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
-const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
 /// Longest `HEAD` that is read.
 const MAX_HEAD_BYTES: u64 = 4096;
