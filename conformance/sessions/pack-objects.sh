@@ -14,6 +14,30 @@ printf 'HEAD\n^HEAD~5\n' | git pack-objects --revs -q --stdout >p.pack
 git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
 git show-index <p.idx | cut -d' ' -f2 | sort
 
+## ranges on standard input
+# in: sha1 sha256
+# exits: 128 128 128 128 128 128 128 128 128
+history 6
+stock checkout -q -b side HEAD~2
+commit one
+commit two
+stock checkout -q main
+stock merge -q -m merged side
+stock tag -a -m tagged v1 side
+for range in HEAD^1...side ...side HEAD... ... .. HEAD...side~1 v1...HEAD^ HEAD^@ ^HEAD^@ HEAD^! ^HEAD^! side^! HEAD~5^! HEAD^- HEAD^-1 HEAD^-2 v1^@ v1^! ':/merged..HEAD' 'side:..HEAD'; do
+    echo "$range"
+    echo "$range" | git pack-objects --revs -q --stdout >p.pack
+    git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+done
+printf '%s\n' --not HEAD^1...side --not HEAD | git pack-objects --revs -q out >/dev/null
+printf '%s\n' HEAD --not HEAD^! | git pack-objects --revs -q out >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+for range in none...HEAD HEAD^{tree}...HEAD HEAD^-3 HEAD^-0 HEAD^-x 'HEAD^{tree}^@' none^! HEAD^@^ HEAD....side; do
+    echo "$range" | git pack-objects --revs -q --stdout
+done
+
 ## names on standard input
 history 5
 git rev-list --objects HEAD~3 | cut -d' ' -f1 | git pack-objects -q out >/dev/null

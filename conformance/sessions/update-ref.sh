@@ -243,3 +243,37 @@ git update-ref refs/values/one side@{u}
 git update-ref refs/values/one nothing@{u}
 git update-ref refs/values/one :1:dir1/file1
 git commit-tree -p main@{1} -m words 'HEAD@{1}^{tree}'
+
+## values named by paths from the current directory, and by entries of a branch that was checked out before
+# in: files reftable
+# exits: 128 128 128 128 128 128 128 128
+history 3
+stock checkout -q -b side
+commit one
+commit two
+stock checkout -q main
+cd dir1
+for name in HEAD:./file1 side:./file1 HEAD:../dir1/file1 HEAD:./ HEAD:../ :./file1 :0:../dir1/file1 HEAD:./../dir1/./file1 @{-1}@{0} @{-1}@{1}~1 '@{-1}@{1}^{tree}' '@{-1}@{2100-01-01 12:00}' '@{-1}@{1}:./file1'; do
+    echo "$name"
+    git update-ref refs/values/one "$name"
+    git for-each-ref --format='%(objectname)' refs/values
+done
+for name in HEAD:. HEAD:.. HEAD:./none :./none :./ HEAD:../../dir1 @{-7}@{0} @{-1}@{77}; do
+    git update-ref refs/values/one "$name"
+done
+
+## paths from the current directory, outside of a work tree
+# exits: 128 128 128
+history 1
+git -C .git update-ref refs/values/one HEAD:./file1
+git -C .git update-ref refs/values/one :./file1
+stock clone -q --bare . bare.git
+git -C bare.git update-ref refs/values/one HEAD:./file1
+
+## a checkout that leads to itself
+# exits: 128 128
+history 1
+id=$(stock rev-parse HEAD)
+printf '%s %s A U Thor <author@example.com> 1 +0000\tcheckout: moving from @{-1} to main\n' $id $id >>.git/logs/HEAD
+git update-ref refs/values/one @{-1}
+git update-ref refs/values/one @{-1}@{0}

@@ -28,7 +28,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let config = repository.config();
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
-    let mut revisions = Revisions::new(&repository, &snapshot, &call.streams.errors);
+    let mut revisions = Revisions::new(call, &repository, &snapshot);
     let mut named = |name: &OsStr| {
         let found = revisions.resolve(name.as_encoded_bytes())?;
         found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))

@@ -46,6 +46,7 @@ pub mod commit_graph;
 pub mod commit_tree;
 pub mod for_each_ref;
 pub mod hash_object;
+mod history;
 mod hooks;
 mod http_remote;
 pub mod index_pack;

@@ -51,7 +51,7 @@ impl<'a> RefChanges<'a> {
             return Ok(Some(id));
         }
         let snapshot = self.objects.snapshot()?;
-        Revisions::new(self.repository, &snapshot, &self.call.streams.errors).resolve(revision)
+        Revisions::new(self.call, self.repository, &snapshot).resolve(revision)
     }
 
     /// Makes one change. `failed` words its errors, except the hook's refusal.

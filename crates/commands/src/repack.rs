@@ -38,7 +38,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
-    let mut revisions = Revisions::new(&repository, request_objects.snapshot(), &call.streams.errors);
+    let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
     let found = roots(&repository)?;
     let asked_bitmap = || bitmap_request(&repository, &found.refs, threads);
     let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;

@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 const OTHER_PLACES: [&str; 4] =
     ["/usr/bin/git", "/usr/local/bin/git", "/opt/git/bin/git", "/opt/homebrew/bin/git"];
 
+/// Settings of [`Git::command`].
+const GLOBAL_CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/gitconfig");
+
 /// A stock git: a binary and the version it reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Git {
@@ -61,11 +64,22 @@ impl Git {
     }
 
     /// A command that runs in `dir` without Git settings of the machine, the user or this process, with a
-    /// fixed identity, date, language and time zone.
+    /// fixed identity, date, language and time zone. It starts no maintenance of its own.
     pub fn command(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         clean_environment(&mut command);
-        command.current_dir(dir);
+        command.env("GIT_CONFIG_GLOBAL", GLOBAL_CONFIG).current_dir(dir);
+        command
+    }
+
+    /// [`Git::command`] with arguments.
+    pub fn command_with(&self, dir: &Path, args: &[&str]) -> Command {
+        let mut command = self.command(dir);
+        if args.first() == Some(&"fsck") && !has_derived_files(dir) {
+            // It would start a process for each kind.
+            command.args(["-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"]);
+        }
+        command.args(args);
         command
     }
 
@@ -77,9 +91,7 @@ impl Git {
 
     /// As [`Git::run`], with `input` on standard input; returns bytes.
     pub fn run_with_input(&self, dir: &Path, args: &[&str], input: &[u8]) -> Vec<u8> {
-        let mut command = self.command(dir);
-        command.args(args);
-        let output = output_of(&mut command, input);
+        let output = output_of(&mut self.command_with(dir, args), input);
         assert!(
             output.status.success(),
             "git {args:?} in {dir:?}: {}\n{}{}",
@@ -89,6 +101,22 @@ impl Git {
         );
         output.stdout
     }
+}
+
+/// Whether a repository may have a commit-graph or a multi-pack-index, of its own or borrowed.
+fn has_derived_files(dir: &Path) -> bool {
+    let objects =
+        [dir.join(".git/objects"), dir.join("objects")].into_iter().find(|objects| objects.is_dir());
+    objects.is_none_or(|objects| {
+        let names = [
+            "info/commit-graph",
+            "info/commit-graphs",
+            "info/alternates",
+            "pack/multi-pack-index",
+            "pack/multi-pack-index.d",
+        ];
+        names.iter().any(|name| objects.join(name).exists())
+    })
 }
 
 /// Removes every `GIT_*` variable from the command's environment and sets the fixed ones.

@@ -8,7 +8,7 @@ use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::{Git, clean_environment};
 
-use crate::running::PACKRACE;
+use crate::running::{PACKRACE, copy};
 
 /// Shell scripts, each in a new repository with the packs beside it; `$i` and `$v` are the two commands.
 const SCRIPTS: &[&str] = &[
@@ -229,8 +229,8 @@ struct Outcome {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-fn outcome(script: &str, dir: &Path, program: &str) -> Outcome {
-    let _ = std::fs::remove_dir_all(dir);
+/// Makes what every script begins with.
+fn prepare(dir: &Path) {
     std::fs::create_dir_all(dir.join("x")).unwrap();
     Git::stock().run(dir, &["init", "-q"]);
     for (name, pack) in packs() {
@@ -238,6 +238,11 @@ fn outcome(script: &str, dir: &Path, program: &str) -> Outcome {
     }
     std::fs::write(dir.join("junk"), b"junk\n").unwrap();
     Git::stock().run_with_input(dir, &["hash-object", "-w", "--stdin"], &b"known\n".repeat(50));
+}
+
+fn outcome(script: &str, prepared: &Path, dir: &Path, program: &str) -> Outcome {
+    let _ = std::fs::remove_dir_all(dir);
+    copy(prepared, dir);
     let mut command = Command::new("sh");
     clean_environment(&mut command);
     let script = script
@@ -271,9 +276,11 @@ fn words_codes_and_files_are_gits() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().join("work");
     let mut different = Vec::new();
+    let prepared = dir.path().join("prepared");
+    prepare(&prepared);
     for script in SCRIPTS {
-        let mut theirs = outcome(script, &work, Git::stock().binary().to_str().unwrap());
-        let mut ours = outcome(script, &work, PACKRACE);
+        let mut theirs = outcome(script, &prepared, &work, Git::stock().binary().to_str().unwrap());
+        let mut ours = outcome(script, &prepared, &work, PACKRACE);
         assert!(!ours.stderr.contains("panicked"), "{script}: {}", ours.stderr);
         // Usage texts differ.
         if theirs.code == Some(129) && ours.code == Some(129) {

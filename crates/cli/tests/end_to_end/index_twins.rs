@@ -111,23 +111,25 @@ fn shell(dir: &Path, script: &str) {
 /// repository.
 pub fn state(top: &Path) -> String {
     let git = |args: &[&str]| {
-        let output = Git::stock().command(top).args(args).output().unwrap();
+        let output = Git::stock().command_with(top, args).output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let listed = git(&["ls-files", "-s", "-v", "-t", "--debug"]);
     let is_meant =
         |line: &&str| !["  ctime", "  mtime", "  dev", "  uid"].iter().any(|start| line.starts_with(start));
     let mut state: String = listed.lines().filter(is_meant).map(|line| format!("{line}\n")).collect();
-    state += &git(&["ls-files", "--resolve-undo"]);
-    state += &git(&["update-index", "--show-index-version"]);
     state += &git(&["fsck", "--no-dangling", "--no-progress"]);
-    state + &known_trees(top)
+    let Ok(index) = std::fs::read(top.join(".git/index")) else { return state };
+    if extension(&index, b"REUC").is_some() {
+        state += &git(&["ls-files", "--resolve-undo"]);
+    }
+    // The version, and the cached trees byte by byte.
+    state + &format!("{:?} {:?}", &index[4..8], extension(&index, b"TREE"))
 }
 
-/// The extension with cached trees, byte by byte.
-fn known_trees(top: &Path) -> String {
-    let Ok(index) = std::fs::read(top.join(".git/index")) else { return String::new() };
-    let at = index.windows(4).rposition(|window| window == b"TREE");
-    let length = |at: usize| u32::from_be_bytes(index[at + 4..at + 8].try_into().unwrap()) as usize;
-    at.map_or(String::new(), |at| index[at..at + 8 + length(at)].escape_ascii().to_string())
+/// An extension of an index, escaped.
+fn extension(index: &[u8], signature: &[u8; 4]) -> Option<String> {
+    let at = index.windows(4).rposition(|window| window == signature)?;
+    let length = u32::from_be_bytes(index.get(at + 4..at + 8)?.try_into().ok()?) as usize;
+    Some(index.get(at..at + 8 + length)?.escape_ascii().to_string())
 }

@@ -61,7 +61,10 @@ fn git_reads_what_was_migrated() {
         std::fs::write(&config, format!("; mine\n{text}# and mine\n")).unwrap();
         std::fs::set_permissions(&config, PermissionsExt::from_mode(0o600)).unwrap();
         let before = state(&path);
-        assert!(before.contains("a longer reason") && before.contains("refs/heads/deep/er/one:"), "{before}");
+        assert!(
+            before.contains("a longer reason") && before.contains("\nrefs/heads/deep/er/one\n"),
+            "{before}"
+        );
         let (to, from) = other(&path);
         for format in [to, from, to] {
             assert_eq!(migrate(&path, &["--ref-format", format]), done());

@@ -171,14 +171,28 @@ fn stored(path: &Path) -> Stored {
 pub fn state(path: &Path) -> String {
     let format = "--format=%(refname) %(objectname) %(symref)";
     let mut state = Git::stock().run(path, &["for-each-ref", "--include-root-refs", format]);
-    for name in ["HEAD", "refs/heads/dangling", "refs/heads/new", "refs/heads/sym"] {
+    // Symbolic refs that lead nowhere are not listed.
+    let names = ["HEAD", "refs/heads/dangling", "refs/heads/new", "refs/heads/sym"];
+    let listed: Vec<String> =
+        state.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    for name in names.into_iter().filter(|name| !listed.iter().any(|listed| listed == name)) {
         let target = stock_git(path, &["symbolic-ref", "-q", name], "");
         state.push_str(&String::from_utf8_lossy(&target.stdout));
     }
-    let logs = stock_git(path, &["reflog", "list"], "");
-    for name in String::from_utf8_lossy(&logs.stdout).lines() {
-        let log = stock_git(path, &["log", "-g", "--format=%H %gd %gn %ge %gs", name, "--"], "");
-        state.push_str(&format!("{name}:\n{}", String::from_utf8_lossy(&log.stdout)));
+    let list = stock_git(path, &["reflog", "list"], "");
+    let list = String::from_utf8_lossy(&list.stdout);
+    let names: Vec<&str> = list.lines().collect();
+    state.push_str(&list);
+    // All in one process, unless one of them cannot be shown.
+    let log = |names: &[&str]| {
+        let args = [&["log", "-g", "--format=%H %gd %gn %ge %gs"], names, &["--"]].concat();
+        let log = stock_git(path, &args, "");
+        (log.status.success(), String::from_utf8_lossy(&log.stdout).into_owned())
+    };
+    match log(&names) {
+        _ if names.is_empty() => {}
+        (true, all) => state.push_str(&all),
+        (false, _) => names.iter().for_each(|name| state.push_str(&log(&[name]).1)),
     }
     state
 }

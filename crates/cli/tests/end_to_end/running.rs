@@ -162,7 +162,7 @@ pub fn stock_git_with(
     input: &[u8],
     variables: &[(&str, &str)],
 ) -> std::process::Output {
-    output_of(Git::stock().command(dir).args(args).envs(variables.iter().copied()), input)
+    output_of(Git::stock().command_with(dir, args).envs(variables.iter().copied()), input)
 }
 
 fn output_of(command: &mut Command, input: &[u8]) -> std::process::Output {

@@ -30,7 +30,6 @@ use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
-use crate::call::streams::ErrorOutput;
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
@@ -164,8 +163,7 @@ impl PackObjectsJob<'_> {
         let (args, request_objects) = (self.args, self.request_objects);
         let selection = self.selection()?;
         let uris = self.blob_uris()?;
-        let mut revisions =
-            Revisions::new(self.repository, request_objects.snapshot(), &self.call.streams.errors);
+        let mut revisions = Revisions::new(self.call, self.repository, request_objects.snapshot());
         let request = PackRequest {
             wants: selection.wants,
             haves: selection.haves,
@@ -300,7 +298,7 @@ impl PackObjectsJob<'_> {
     fn selection(&self) -> Result<Selection, Fatal> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
-        Revisions::new(repository, self.request_objects.snapshot(), &self.call.streams.errors)
+        Revisions::new(self.call, repository, self.request_objects.snapshot())
             .read(&input(self.call)?, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
             let found = roots(repository)?;
@@ -320,9 +318,7 @@ impl PackObjectsJob<'_> {
 
     fn tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
         match self.args.include_tag {
-            true => {
-                annotated_tags(self.repository, self.request_objects.snapshot(), &self.call.streams.errors)
-            }
+            true => annotated_tags(self.call, self.repository, self.request_objects.snapshot()),
             false => Ok(Vec::new()),
         }
     }
@@ -440,9 +436,9 @@ fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fat
 
 /// Annotated tags below `refs/tags/`, each with its peeled object.
 fn annotated_tags(
+    call: &Call,
     repository: &Repository,
     snapshot: &Arc<Snapshot>,
-    errors: &ErrorOutput,
 ) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
     let refs = repository.refs().snapshot(&[b"refs/tags/"]).map_err(Fatal::new)?;
     let mut ids = Vec::new();
@@ -454,7 +450,7 @@ fn annotated_tags(
     })
     .map_err(Fatal::new)?;
     let mut reader = snapshot.reader(1 << 20);
-    let mut revisions = Revisions::new(repository, snapshot, errors);
+    let mut revisions = Revisions::new(call, repository, snapshot);
     let mut tags = Vec::new();
     for id in ids {
         if reader.kind_and_size(&id)?.is_some_and(|(kind, _)| kind == Kind::Tag)

@@ -4,11 +4,12 @@
 use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::Peeled;
 
-use super::history::{CommitNo, LoadedHistory, tips};
+use super::history::tips;
 use super::item::RefItem;
 use super::objects::ListedObjects;
 use super::{Collected, ListingRequest};
 use crate::call::fatal::Fatal;
+use crate::history::{CommitNo, LoadedHistory};
 
 /// The resolved filters.
 #[derive(Debug, Default)]

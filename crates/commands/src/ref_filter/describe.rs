@@ -12,10 +12,10 @@ use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::{RefSnapshot, Target};
 
 use super::describe_form::{DescribeForm, Digits, TagFilter};
-use super::history::{CommitNo, LoadedHistory};
 use super::message;
 use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
+use crate::history::{CommitNo, LoadedHistory};
 
 /// How many tags are compared.
 const MAX_CANDIDATES: usize = 10;

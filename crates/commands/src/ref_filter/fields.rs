@@ -10,7 +10,7 @@ use packrace_store::{ObjectReader, Repository, cache_bytes};
 use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm, Who};
 use super::describe::Describer;
 use super::describe_form::DescribeForm;
-use super::history::{AheadBehindCounts, LoadedHistory};
+use super::history::AheadBehindCounts;
 use super::item::RefItem;
 use super::mailmap::{Mailmap, MappedCreators};
 use super::message::{self, Message};
@@ -21,6 +21,7 @@ use super::sort::KeyValue;
 use super::worktrees;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::history::LoadedHistory;
 use crate::tracking::Tracking;
 
 /// The known parts of an object.
@@ -247,7 +248,7 @@ impl<'a> Values<'a> {
         }
         let mailmap = self.mailmap.clone().expect("just set");
         for failure in mailmap.failures(is_first).iter().filter(|_| *part != PersonPart::Whole) {
-            error_line!(self.objects.errors, "error: {failure}");
+            error_line!(self.objects.call, "error: {failure}");
         }
         Ok(Some(mailmap))
     }
@@ -302,8 +303,8 @@ impl<'a> Values<'a> {
 
     /// The error for a tag that tells another kind than its target has.
     fn mistold(&self, item: &RefItem<'_>, tag: ObjectId, told: Kind, id: ObjectId, kind: Kind) -> Fatal {
-        error_line!(self.objects.errors, "error: object {id} is a {kind}, not a {told}");
-        error_line!(self.objects.errors, "error: bad tag pointer to {id} in {tag}");
+        error_line!(self.objects.call, "error: object {id} is a {kind}, not a {told}");
+        error_line!(self.objects.call, "error: bad tag pointer to {id} in {tag}");
         let name = String::from_utf8_lossy(item.name);
         Fatal::new(format!("parse_object_buffer failed on {tag} for {name}"))
     }
@@ -331,7 +332,7 @@ impl<'a> Values<'a> {
                 Err(error) => {
                     // Report an object that exists but cannot be read.
                     if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
-                        error_line!(self.objects.errors, "error: {error}");
+                        error_line!(self.objects.call, "error: {error}");
                     }
                     return Err(missing());
                 }
@@ -341,13 +342,13 @@ impl<'a> Values<'a> {
             looked.data = Some(object.data);
         } else if looked.kind.is_none() && need == Need::Kind {
             let found = self.reader()?.kind(&id).map_err(|error| {
-                error_line!(self.objects.errors, "error: {error}");
+                error_line!(self.objects.call, "error: {error}");
                 missing()
             })?;
             looked.kind = Some(found.ok_or_else(missing)?);
         } else if looked.size.is_none() && need != Need::Kind {
             let found = self.reader()?.kind_and_size(&id).map_err(|error| {
-                error_line!(self.objects.errors, "error: {error}");
+                error_line!(self.objects.call, "error: {error}");
                 missing()
             })?;
             let (kind, size) = found.ok_or_else(missing)?;

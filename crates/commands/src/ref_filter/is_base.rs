@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 
 use super::Collected;
-use super::history::{CommitNo, LoadedHistory, tips};
+use super::history::tips;
 use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
+use crate::history::{CommitNo, LoadedHistory};
 
 /// Of each commit that is asked of, the number of its ref, if it has one. Of equal refs it is the first. Commits from `asked` on are only sort
 /// keys: they must exist, and as in git have no ref.

@@ -48,7 +48,6 @@ pub use self::dates::DateFormat;
 pub use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
-pub use self::history::LoadedHistory;
 use self::item::RefItem;
 pub use self::log_format::{LogFormat, LogStyle, ShownEntry};
 use self::mailmap::MappedCreators;
@@ -96,7 +95,7 @@ pub struct ListingRequest {
 
 /// Writes the listing to standard output, and warnings to standard error. The exit code of an error is git's.
 pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> Result<(), Fatal> {
-    let objects = ListedObjects::new(repository, &call.streams.errors);
+    let objects = ListedObjects::new(call, repository);
     let commits = CommitFilter::parse(&objects, request)?;
     let mut context =
         ParseContext { is_terminal: call.streams.output().is_terminal(), ..ParseContext::default() };

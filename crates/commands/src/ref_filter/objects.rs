@@ -7,21 +7,20 @@ use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
 use packrace_store::refs::{RefSnapshot, SHORT_NAME_RULES};
 use packrace_store::{Repository, Snapshot};
 
+use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::streams::ErrorOutput;
 use crate::revisions::Revisions;
 
 /// The objects, opened on first use.
 pub struct ListedObjects<'a> {
+    pub call: &'a Call,
     pub repository: &'a Repository,
-    /// The output for warnings.
-    pub errors: &'a ErrorOutput,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
 impl<'a> ListedObjects<'a> {
-    pub fn new(repository: &'a Repository, errors: &'a ErrorOutput) -> Self {
-        ListedObjects { repository, errors, snapshot: OnceCell::new() }
+    pub fn new(call: &'a Call, repository: &'a Repository) -> Self {
+        ListedObjects { call, repository, snapshot: OnceCell::new() }
     }
 
     pub fn snapshot(&self) -> Result<&Arc<Snapshot>, Fatal> {
@@ -34,7 +33,7 @@ impl<'a> ListedObjects<'a> {
     /// The object that a revision names; `None` if it names none.
     pub fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let snapshot = self.snapshot()?;
-        let found = Revisions::new(self.repository, snapshot, self.errors).resolve(revision)?;
+        let found = Revisions::new(self.call, self.repository, snapshot).resolve(revision)?;
         if found.is_some() {
             self.warn_of_ambiguity(revision)?;
         }
@@ -54,7 +53,7 @@ impl<'a> ListedObjects<'a> {
             found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
         }
         if found > 1 {
-            error_line!(self.errors, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+            error_line!(self.call, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
         }
         Ok(())
     }
@@ -79,7 +78,7 @@ impl<'a> ListedObjects<'a> {
                     id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
                 }
                 Some((kind, _)) => {
-                    error_line!(self.errors, "error: object {id} is a {kind}, not a commit");
+                    error_line!(self.call, "error: object {id} is a {kind}, not a commit");
                     return Ok(None);
                 }
             }

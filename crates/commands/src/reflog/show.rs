@@ -166,7 +166,7 @@ fn print(
     let is_terminal = call.streams.output().is_terminal();
     let date = DateFormat::parse(options.date.as_deref().unwrap_or_default().as_bytes(), is_terminal)?;
     let names = EntryNames::of(repository, &logs, options.date.is_some(), date, format)?;
-    let objects = ListedObjects::new(repository, &call.streams.errors);
+    let objects = ListedObjects::new(call, repository);
     // No placeholder asks for refs.
     let refs = repository.refs().snapshot(&[b"HEAD"]).map_err(Fatal::new)?;
     let mut values = Values::new(call, &objects, &refs);

@@ -14,7 +14,8 @@ use packrace_worktree::status::{FileState, Status, UntrackedMode};
 
 use crate::call::fatal::Fatal;
 use crate::call::{Call, has_colors};
-use crate::ref_filter::{LoadedHistory, shorten};
+use crate::history::LoadedHistory;
+use crate::ref_filter::shorten;
 use crate::text::quoting::PathStyle;
 use crate::tracking::Tracking;
 

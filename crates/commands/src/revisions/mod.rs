@@ -1,13 +1,15 @@
 //! Object names as `pack-objects --revs` reads them (gitrevisions).
 //!
 //! Supported: full and abbreviated object names, refs by git's rules for short names, `@`, `^<rev>`,
-//! `<rev>..<rev>`, `<ref>@{<n>}`, `<ref>@{<date>}`, `@{-<n>}`, `<branch>@{upstream}` and `<branch>@{push}`, the
-//! suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`, `:/<text>`, `<rev>:<path>`, and `:<n>:<path>` from the top.
-//! Everything else is an error, even if git accepts it: symmetric differences.
+//! `<rev>..<rev>`, `<rev>...<rev>`, `<rev>^@`, `<rev>^!`, `<rev>^-<n>`, `<ref>@{<n>}`, `<ref>@{<date>}`, `@{-<n>}`,
+//! `<branch>@{upstream}` and `<branch>@{push}`, the suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`, `:/<text>`, `<rev>:<path>`, and `:<n>:<path>`, also with
+//! paths that begin with `./` or `../`.
 
 mod logged;
+mod ranges;
 mod search;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
@@ -16,9 +18,10 @@ use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, is_good_
 use packrace_store::{ObjectReader, Repository, Snapshot};
 use packrace_worktree::index::Index;
 
+use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::streams::ErrorOutput;
 use crate::tracking::Tracking;
+use crate::work_tree::WorkTree;
 use logged::one_entry;
 pub(crate) use logged::{
     FirstEntry, current_branch, entry, first_entry, logged_name, moment, number, ref_name, shown_count,
@@ -40,11 +43,11 @@ pub struct Selection {
 
 /// Resolves revisions in one repository.
 pub struct Revisions<'a> {
+    call: &'a Call,
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     reader: ObjectReader,
     refs: Option<RefSnapshot>,
-    errors: &'a ErrorOutput,
 }
 
 /// An entry of a reflog that a name selects.
@@ -57,10 +60,10 @@ pub struct NamedEntry {
 }
 
 impl<'a> Revisions<'a> {
-    /// `errors` gets warnings, of dates before a reflog.
-    pub fn new(repository: &'a Repository, snapshot: &Arc<Snapshot>, errors: &'a ErrorOutput) -> Self {
+    /// Warnings, of dates before a reflog, go to the call's errors.
+    pub fn new(call: &'a Call, repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
         let (snapshot, reader) = (snapshot.clone(), snapshot.reader(1 << 20));
-        Revisions { repository, snapshot, reader, refs: None, errors }
+        Revisions { call, repository, snapshot, reader, refs: None }
     }
 
     /// Reads lines of standard input up to an empty one.
@@ -84,35 +87,6 @@ impl<'a> Revisions<'a> {
         Ok(())
     }
 
-    fn add(&mut self, line: &[u8], is_not: bool, selection: &mut Selection) -> Result<(), Fatal> {
-        let bad = || Fatal::new(format!("bad revision '{}'", String::from_utf8_lossy(line)));
-        let path_at = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
-        if let Some(at) = line[..path_at].windows(2).position(|pair| pair == b"..") {
-            let named = |name: &'_ [u8]| if name.is_empty() { b"HEAD".to_vec() } else { name.to_vec() };
-            let from = self.resolve(&named(&line[..at]))?.ok_or_else(bad)?;
-            let to = self.resolve(&named(&line[at + 2..]))?.ok_or_else(bad)?;
-            let (wants, haves) = (&mut selection.wants, &mut selection.haves);
-            let (wants, haves) = if is_not { (haves, wants) } else { (wants, haves) };
-            wants.push(to);
-            haves.push(from);
-            return Ok(());
-        }
-        let (name, is_excluded) = match line.strip_prefix(b"^") {
-            Some(name) => (name, !is_not),
-            None => (line, is_not),
-        };
-        let id = self.resolve(name)?.ok_or_else(bad)?;
-        if self.reader.kind_and_size(&id)?.is_none() {
-            return Err(Fatal::new(format!("bad object {}", String::from_utf8_lossy(name))));
-        }
-        if is_excluded {
-            selection.haves.push(id)
-        } else {
-            selection.wants.push(id)
-        }
-        Ok(())
-    }
-
     /// The object that a revision names, or `None`. A full object name is not looked up.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         if let Some(text) = revision.strip_prefix(b":/") {
@@ -127,7 +101,10 @@ impl<'a> Revisions<'a> {
             return self.in_index(&revision[1..]);
         }
         match self.commitish(&revision[..colon])? {
-            Some(id) => self.at_path(id, &revision[colon + 1..]),
+            Some(id) => {
+                let path = self.from_top(&revision[colon + 1..])?;
+                self.at_path(id, &path)
+            }
             None => Ok(None),
         }
     }
@@ -141,8 +118,19 @@ impl<'a> Revisions<'a> {
         if path.is_empty() || path.starts_with(b"/") {
             return Ok(None);
         }
+        let path = self.from_top(path)?;
         let index = Index::read(self.repository)?;
-        Ok(index.get(path, stage).map(|entry| entry.id))
+        Ok(index.get(&path, stage).map(|entry| entry.id))
+    }
+
+    /// A path from the top of the work tree. What begins with `./` or `../` is a path from the current directory.
+    fn from_top<'p>(&self, path: &'p [u8]) -> Result<Cow<'p, [u8]>, Fatal> {
+        if !path.starts_with(b"./") && !path.starts_with(b"../") {
+            return Ok(Cow::Borrowed(path));
+        }
+        let outside = || Fatal::new("relative path syntax can't be used outside working tree");
+        let tree = WorkTree::find(self.repository, self.call)?.ok_or_else(outside)?;
+        tree.path(path).map(Cow::Owned)
     }
 
     /// The object at a path in a commit or tree. A trailing slash after a directory is allowed, a leading one
@@ -213,6 +201,9 @@ impl<'a> Revisions<'a> {
         if name.is_empty() {
             return Ok(None);
         }
+        if let Some((branch, rest)) = self.branch_before(name)? {
+            return self.base(&[&branch, rest].concat());
+        }
         if name.ends_with(b"}")
             && let Some((name, spec)) = entry(name)
         {
@@ -276,7 +267,7 @@ impl<'a> Revisions<'a> {
         let is_newest = matches!(first, FirstEntry::Number(0));
         let (shown, since) = shown_count(&full, told, &log, Some(first))?;
         if let Some(since) = since {
-            self.errors.error_line(format_args!("{since}"));
+            error_line!(self.call, "{since}");
             return Ok(log.first().map(|change| NamedEntry { id: change.new, number: None }));
         }
         if log.is_empty() && is_newest {
@@ -287,6 +278,17 @@ impl<'a> Revisions<'a> {
         Ok(last.map(|change| NamedEntry { id: change.new, number: Some(log.len() - shown) }))
     }
 
+    /// Splits `@{-<n>}@{…}` into the branch that was checked out and the rest.
+    fn branch_before<'n>(&self, name: &'n [u8]) -> Result<Option<(Vec<u8>, &'n [u8])>, Fatal> {
+        let Some(rest) = name.strip_prefix(b"@{-") else { return Ok(None) };
+        let Some(end) = rest.iter().position(|byte| *byte == b'}') else { return Ok(None) };
+        let (digits, rest) = (&rest[..end], &rest[end + 1..]);
+        let Some(number) = number(digits).filter(|number| *number > 0 && rest.starts_with(b"@{")) else {
+            return Ok(None);
+        };
+        Ok(self.checked_out_before(number)?.map(|branch| (branch, rest)))
+    }
+
     /// The branch or commit that was checked out before the last `number` checkouts.
     fn checked_out_before(&self, number: usize) -> Result<Option<Vec<u8>>, Fatal> {
         let log = self.repository.refs().log(b"HEAD").map_err(Fatal::new)?.unwrap_or_default();
@@ -295,7 +297,9 @@ impl<'a> Revisions<'a> {
             let end = moved.windows(4).position(|window| window == b" to ")?;
             Some(moved[..end].to_vec())
         };
-        Ok(log.iter().rev().filter_map(from).nth(number - 1))
+        let found = log.iter().rev().filter_map(from).nth(number - 1);
+        // No branch is called so, and it would lead here again.
+        Ok(found.filter(|name| !name.windows(2).any(|pair| pair == b"@{")))
     }
 
     /// The upstream or push target of a branch, or an error in git's words.
@@ -408,5 +412,15 @@ fn end_of_braces(revision: &[u8]) -> usize {
     if revision[..at].iter().any(is_before) {
         return 0;
     }
-    revision[at..].iter().position(|byte| *byte == b'}').map_or(0, |end| at + end + 1)
+    let mut end = 0;
+    let mut open = at;
+    while let Some(length) = revision[open..].iter().position(|byte| *byte == b'}') {
+        end = open + length + 1;
+        if !revision[end..].starts_with(b"@{") {
+            break;
+        }
+        // The entry of a branch that is named by a checkout.
+        open = end;
+    }
+    end
 }

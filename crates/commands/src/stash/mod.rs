@@ -144,7 +144,7 @@ impl<'a> Context<'a> {
     }
 
     fn revisions(&self) -> Result<Revisions<'_>, Fatal> {
-        Ok(Revisions::new(self.repository, &self.repository.snapshot()?, &self.call.streams.errors))
+        Ok(Revisions::new(self.call, self.repository, &self.repository.snapshot()?))
     }
 
     /// The object that a revision names.

@@ -51,8 +51,7 @@ impl Update<'_> {
             })
         };
         let snapshot = self.snapshot()?;
-        let head =
-            Revisions::new(self.repository, &snapshot, &self.call.streams.errors).resolve(b"HEAD^{tree}")?;
+        let head = Revisions::new(self.call, self.repository, &snapshot).resolve(b"HEAD^{tree}")?;
         let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
         let entries: Vec<(Vec<u8>, Mode, ObjectId)> = self
             .index()

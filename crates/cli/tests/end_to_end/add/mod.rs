@@ -67,9 +67,7 @@ impl Twins {
         let ours = self.outcome(&self.ours(), script, Path::new(PACKRACE));
         assert_eq!(ours, git, "{script}");
         if self.is_checked {
-            let output = shell(&self.ours(), "git fsck --strict --no-dangling", Git::stock().binary());
-            let words = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{script}: {words}");
+            Git::stock().run(&self.ours(), &["fsck", "--strict", "--no-dangling"]);
         }
     }
 
@@ -79,8 +77,8 @@ impl Twins {
             in_newest_words(&String::from_utf8_lossy(bytes)).replace(place.to_str().unwrap(), "TOP")
         };
         assert_no_panic(&text(&output.stderr));
-        let git = |script: &str| {
-            let output = shell(place, script, Git::stock().binary());
+        let git = |args: &[&str]| {
+            let output = Git::stock().command_with(place, args).output().expect("git runs");
             [text(&output.stdout), text(&output.stderr)].concat()
         };
         Outcome {
@@ -88,9 +86,16 @@ impl Twins {
             stdout: text(&output.stdout),
             stderr: lines(&text(&output.stderr)),
             // First, because other commands may change it.
-            entries: git("git ls-files -s -t -v"),
-            tree: git("git write-tree"),
-            status: git("git -c core.safecrlf=false status --porcelain --untracked-files=all --ignored"),
+            entries: git(&["ls-files", "-s", "-t", "-v"]),
+            tree: git(&["write-tree"]),
+            status: git(&[
+                "-c",
+                "core.safecrlf=false",
+                "status",
+                "--porcelain",
+                "--untracked-files=all",
+                "--ignored",
+            ]),
         }
     }
 

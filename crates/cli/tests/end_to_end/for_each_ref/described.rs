@@ -6,22 +6,29 @@ use std::path::Path;
 use packrace_testkit::Git;
 
 use super::{Fixture, check, check_formats, check_with, with_fixtures};
+use crate::running::packrace;
 
 const FORMS: &[&str] = &[
-    "%(refname) [%(describe)] [%(*describe)] [%(describe:tags)] [%(describe:tags,)]",
-    "[%(describe:)] [%(describe:tags=true)] [%(describe:tags=no,abbrev=5)] [%(describe:tags=)] [%(describe:tags=1,tags=0)]",
-    "[%(describe:abbrev=0)] [%(describe:abbrev=1)] [%(describe:abbrev=12)] [%(describe:abbrev=40)] [%(describe:abbrev=60)]",
-    "[%(describe:abbrev=-0)] [%(describe:abbrev=+5)] [%(describe:abbrev=2147483648)] [%(describe:abbrev=99999999999999999999)]",
+    "%(refname) [%(describe)] [%(*describe)] [%(describe:tags)]",
     "[%(describe:match=v*)] [%(describe:tags,match=V*)] [%(describe:match=v1.0,match=v2*)] [%(describe:match=refs/tags/v*)]",
     "[%(describe:exclude=v2*)] [%(describe:tags,exclude=v*,exclude=V*)] [%(describe:match=v*,exclude=*.10)] [%(describe:exclude=*)]",
 ];
+
+/// Arguments in all their forms. Git starts a process for each and for each ref, so few refs are asked.
+const ARGUMENTS: &[&str] = &[
+    "[%(describe:)] [%(describe:tags,)] [%(describe:tags=true)] [%(describe:tags=no,abbrev=5)] [%(describe:tags=)] [%(describe:tags=1,tags=0)]",
+    "[%(describe:abbrev=0)] [%(describe:abbrev=1)] [%(describe:abbrev=12)] [%(describe:abbrev=40)] [%(describe:abbrev=60)]",
+    "[%(describe:abbrev=-0)] [%(describe:abbrev=+5)] [%(describe:abbrev=2147483648)] [%(describe:abbrev=99999999999999999999)]",
+];
+const FEW: &[&str] = &["refs/heads/loose", "refs/heads/main", "refs/odd", "refs/tags/v*"];
 
 #[test]
 fn described() {
     with_fixtures(|repo| {
         let git = |args: &[&str]| drop(Git::stock().run(repo, args));
         check_formats(repo, FORMS, &[]);
-        check_formats(repo, FORMS, &["--sort=-describe:tags", "--count=9"]);
+        check_formats(repo, ARGUMENTS, FEW);
+        check_formats(repo, &FORMS[..1], &["--sort=-describe:tags", "--count=9"]);
         check(repo, &["--sort=describe", "--format=%(refname)"]);
         check(repo, &["refs/heads", "--sort=-v:describe", "--format=%(describe) %(objecttype)"]);
         // Folders, symbolic refs, and tags whose own name differs.
@@ -36,10 +43,10 @@ fn described() {
         check_formats(repo, FORMS, &[]);
         check(repo, &["--format=%(describe:match=deep*) %(describe:match=*v9) %(describe:exclude=d*/v9)"]);
         git(&["update-ref", "-d", "refs/tags/deep/er/v9"]);
-        check_formats(repo, FORMS, &[]);
+        check_formats(repo, &FORMS[..1], &[]);
         // Without any tag.
         stock_tags(repo).iter().for_each(|tag| git(&["update-ref", "--no-deref", "-d", tag]));
-        check_formats(repo, FORMS, &[]);
+        check_formats(repo, FORMS, FEW);
         check(repo, &["--sort=describe", "--format=%(refname)"]);
     });
 }
@@ -99,8 +106,13 @@ fn made_up_histories() {
         if seed % 2 == 0 {
             Git::stock().run(repo, &["commit-graph", "write", "--reachable"]);
         }
-        check(repo, &["--format=%(refname) [%(describe)] [%(describe:tags)] [%(describe:match=?[0-4]*)]"]);
-        check(repo, &["--sort=-committerdate", "--format=%(describe:tags,exclude=t*)", "refs/all"]);
+        let few = ["refs/tags", "refs/all/c*0"];
+        let format = "--format=%(refname) [%(describe)] [%(describe:tags)] [%(describe:match=?[0-4]*)]";
+        check(repo, &[&[format], &few[..]].concat());
+        check(repo, &["--sort=-committerdate", "--format=%(describe:tags,exclude=t*)", "refs/all/c*5"]);
+        for arguments in [&[][..], &["tags"], &["match=?[0-4]*"], &["tags", "exclude=t*"]] {
+            as_one_process_says(repo, arguments);
+        }
         for (a, b) in [(commits, commits / 2), (commits - 1, 3), (1, commits / 3)] {
             let format = format!("--format=%(refname) %(is-base:refs/all/c{a}) %(is-base:refs/all/c{b})");
             check(repo, &[&format]);
@@ -108,6 +120,28 @@ fn made_up_histories() {
             check(repo, &[&format, "--sort", &format!("is-base:refs/all/c{b}")]);
         }
     }
+}
+
+/// Every commit as one `git describe` does: for `for-each-ref`, git starts one for each.
+fn as_one_process_says(repo: &Path, arguments: &[&str]) {
+    let format = format!("--format=%(objectname) %(describe:{})", arguments.join(","));
+    let ours = packrace(repo, &["for-each-ref", &format, "refs/all"], "");
+    let ours = String::from_utf8(ours.stdout).unwrap();
+    let commits: Vec<&str> = ours.lines().map(|line| line.split_once(' ').unwrap().0).collect();
+    let options: Vec<String> = arguments.iter().map(|argument| format!("--{argument}")).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    // Without `--always` it ends at the first commit that it cannot describe.
+    let theirs = Git::stock().run(repo, &[&["describe", "--always"], &options[..], &commits[..]].concat());
+    let theirs: Vec<String> = theirs
+        .lines()
+        .zip(&commits)
+        .map(|(described, commit)| match commit.starts_with(described) {
+            true => format!("{commit} "),
+            false => format!("{commit} {described}"),
+        })
+        .collect();
+    assert_eq!(ours.lines().collect::<Vec<_>>(), theirs, "{arguments:?}");
+    assert!(!theirs.is_empty());
 }
 
 /// A stream for `git fast-import` with this many pseudo-random commits.

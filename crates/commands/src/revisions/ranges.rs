@@ -1,0 +1,122 @@
+//! Sets of commits (gitrevisions, "Specifying ranges").
+
+use packrace_object::{Kind, ObjectId, parse_commit};
+
+use super::{Revisions, Selection};
+use crate::call::fatal::Fatal;
+use crate::history::LoadedHistory;
+
+impl Selection {
+    fn push(&mut self, id: ObjectId, is_excluded: bool) {
+        match is_excluded {
+            true => self.haves.push(id),
+            false => self.wants.push(id),
+        }
+    }
+}
+
+impl Revisions<'_> {
+    /// Adds what a line names; after `--not` (`is_not`), the other way round.
+    pub(super) fn add(&mut self, line: &[u8], is_not: bool, selection: &mut Selection) -> Result<(), Fatal> {
+        let path_at = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        if let Some(at) = line[..path_at].windows(2).position(|pair| pair == b"..") {
+            let (from, to) = (&line[..at], &line[at + 2..]);
+            return match to.strip_prefix(b".") {
+                Some(to) => self.add_symmetric_difference(line, (from, to), is_not, selection),
+                None => {
+                    let (from, to) = (self.end(line, from)?, self.end(line, to)?);
+                    selection.push(to, is_not);
+                    selection.push(from, !is_not);
+                    Ok(())
+                }
+            };
+        }
+        let (name, is_excluded) = match line.strip_prefix(b"^") {
+            Some(name) => (name, !is_not),
+            None => (line, is_not),
+        };
+        if let Some(name) = name.strip_suffix(b"^@")
+            && let Some(parents) = self.parents(name)?
+        {
+            parents.into_iter().for_each(|parent| selection.push(parent, is_excluded));
+            return Ok(());
+        }
+        let (name, without) = self.without_parents(name)?;
+        without.into_iter().for_each(|parent| selection.push(parent, !is_excluded));
+        let id = self.resolve(name)?.ok_or_else(|| bad_revision(line))?;
+        if self.reader.kind_and_size(&id)?.is_none() {
+            return Err(Fatal::new(format!("bad object {}", String::from_utf8_lossy(name))));
+        }
+        selection.push(id, is_excluded);
+        Ok(())
+    }
+
+    /// An end of a range; without a name it is `HEAD`.
+    fn end(&mut self, range: &[u8], name: &[u8]) -> Result<ObjectId, Fatal> {
+        let name = if name.is_empty() { b"HEAD" } else { name };
+        self.resolve(name)?.ok_or_else(|| bad_revision(range))
+    }
+
+    /// What either commit reaches, without what both do.
+    fn add_symmetric_difference(
+        &mut self,
+        line: &[u8],
+        (left, right): (&[u8], &[u8]),
+        is_not: bool,
+        selection: &mut Selection,
+    ) -> Result<(), Fatal> {
+        let mut history = LoadedHistory::new(self.snapshot.clone());
+        let mut ends = Vec::new();
+        for id in [self.end(line, left)?, self.end(line, right)?] {
+            if let Some((kind, _)) = self.reader.kind_and_size(&id)?
+                && !matches!(kind, Kind::Commit | Kind::Tag)
+            {
+                error_line!(self.call, "error: object {id} is a {kind}, not a commit");
+            }
+            ends.push(history.commit(id)?.ok_or_else(|| {
+                let text = String::from_utf8_lossy(line);
+                Fatal::new(format!("Invalid symmetric difference expression {text}"))
+            })?);
+        }
+        for base in history.merge_bases(ends[0], ends[1])? {
+            selection.push(base, !is_not);
+        }
+        ends.into_iter().for_each(|end| selection.push(history.id(end), is_not));
+        Ok(())
+    }
+
+    /// The parents of the commit that a name leads to, if it is one.
+    fn parents(&mut self, name: &[u8]) -> Result<Option<Vec<ObjectId>>, Fatal> {
+        let Some(id) = self.resolve(name)? else { return Ok(None) };
+        let Some(id) = self.peel(id, b"commit")? else { return Ok(None) };
+        let content = self.reader.read(&id)?.data;
+        Ok(Some(parse_commit(&content, id.kind()).map_err(Fatal::new)?.parents))
+    }
+
+    /// The commit of `<rev>^!` or `<rev>^-<n>`, and which of its parents these leave out. Of any other name, the name.
+    fn without_parents<'n>(&mut self, name: &'n [u8]) -> Result<(&'n [u8], Vec<ObjectId>), Fatal> {
+        let Some(at) = name.iter().rposition(|byte| *byte == b'^') else { return Ok((name, Vec::new())) };
+        let (commit, suffix) = name.split_at(at);
+        let number = match suffix {
+            b"^!" => None,
+            b"^-" => Some(1),
+            [b'^', b'-', digits @ ..] => match super::number(digits).filter(|number| *number > 0) {
+                Some(number) => Some(number),
+                None => return Ok((name, Vec::new())),
+            },
+            _ => return Ok((name, Vec::new())),
+        };
+        let Some(parents) = self.parents(commit)? else { return Ok((name, Vec::new())) };
+        Ok(match number {
+            None => (commit, parents),
+            Some(number) => match parents.get(number - 1) {
+                Some(parent) => (commit, vec![*parent]),
+                None => (name, Vec::new()),
+            },
+        })
+    }
+}
+
+fn bad_revision(line: &[u8]) -> Fatal {
+    Fatal::new(format!("bad revision '{}'", String::from_utf8_lossy(line)))
+}
