@@ -481,6 +481,39 @@ git commit-graph verify
 git commit-graph write --reachable --split=replace
 cat .git/objects/info/commit-graphs/commit-graph-chain
 
+## a chain of commit-graphs whose files are missing or are not built on each other
+# in: sha1 sha256
+# exits: 1 1 1 1 1 1 1 1 1 1
+history 4
+for name in 2 3; do
+    git commit-graph write --reachable --split=no-merge
+    commit "$name"
+done
+git commit-graph write --reachable --split=no-merge
+graphs=.git/objects/info/commit-graphs
+stock init -q -b other kept && cp -R "$graphs" kept/graphs
+set -- $(cat "$graphs/commit-graph-chain")
+# damaged SCRIPT: what is said of a chain after the script, and of one that is written on top.
+damaged() {
+    rm -rf "$graphs"
+    cp -R kept/graphs "$graphs"
+    chmod -R u+w "$graphs"
+    (cd "$graphs" && eval "$1")
+    git commit-graph verify
+    git commit-graph verify --shallow
+    git commit-graph write --reachable --split=no-merge
+    git commit-graph write --reachable --split=replace
+    git commit-graph verify
+}
+damaged 'sed -i 1s/^./x/ commit-graph-chain'
+damaged "rm -f graph-$1.graph"
+damaged "rm -f graph-$3.graph"
+damaged "cp graph-$1.graph graph-$2.graph"
+damaged "size=\$(stat -c %s graph-$2.graph); printf '\\001' | dd of=graph-$2.graph bs=1 seek=\$((size - 34)) conv=notrunc status=none"
+damaged 'echo >>commit-graph-chain'
+damaged ': >commit-graph-chain'
+rm -rf kept
+
 ## commit-graph of commits named
 # exits: 1
 history 4

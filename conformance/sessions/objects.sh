@@ -228,6 +228,13 @@ git commit-tree -F same HEAD^{tree}
 git commit-tree -F x.c HEAD^{tree}
 git commit-tree -m '-m' HEAD^{tree}
 
+## commit-tree looks at parents and files in the order in which they are named
+# exits: 128 128 128 128 128 128
+history 1
+for options in '-F none -p none' '-p none -F none' '-p HEAD^{tree} -F none' '-F none -p HEAD^{tree}' '-F none -m x' '-m x -F none'; do
+    git commit-tree HEAD^{tree} $options
+done
+
 ## commit-tree of nothing
 # needs git: 2.55
 # exits: 128

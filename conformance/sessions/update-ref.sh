@@ -271,6 +271,7 @@ stock clone -q --bare . bare.git
 git -C bare.git update-ref refs/values/one HEAD:./file1
 
 ## a checkout that leads to itself
+# in: files sha1
 # exits: 128 128
 history 1
 id=$(stock rev-parse HEAD)

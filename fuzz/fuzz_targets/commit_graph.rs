@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::commit_graph::CommitGraph;
+use packrace_format::commit_graph::{CommitGraph, check_fits};
 use packrace_object::HashKind;
 
 fuzz_target!(|input: &[u8]| {
@@ -12,7 +12,9 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let files: &[&[u8]] = if base.is_empty() { &[top] } else { &[base, top] };
+    let fits = check_fits(top, &files[..files.len() - 1], hash);
     let Ok(graph) = CommitGraph::open(files.iter(), hash) else { return };
+    assert_eq!(fits, Ok(()));
     for position in 0..graph.len() {
         let id = graph.id_at(position);
         assert!(graph.position_of(id).is_none_or(|found| graph.id_at(found) == id));

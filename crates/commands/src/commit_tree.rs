@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
-use crate::options::{CommitTreeOptions, MessagePart};
+use crate::options::{CommitPart, CommitTreeOptions};
 use crate::revisions::Revisions;
 use crate::text::utf8;
 use crate::work_tree::path_from_top;
@@ -34,15 +34,21 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
         found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
     };
     let mut parents: Vec<ObjectId> = Vec::new();
-    for name in &args.parents {
-        let id = named(name)?;
-        expect(&mut reader, &id, Kind::Commit)?;
-        match parents.contains(&id) {
-            true => error_line!(call, "error: duplicate parent {id} ignored"),
-            false => parents.push(id),
+    let mut message = Vec::new();
+    for part in &args.parts {
+        match part {
+            CommitPart::Parent(name) => {
+                let id = named(name)?;
+                expect(&mut reader, &id, Kind::Commit)?;
+                match parents.contains(&id) {
+                    true => error_line!(call, "error: duplicate parent {id} ignored"),
+                    false => parents.push(id),
+                }
+            }
+            CommitPart::Text(text) => add_text(&mut message, text),
+            CommitPart::File(path) => add_file(&mut message, call, &repository, path)?,
         }
     }
-    let mut message = message(call, &repository, &args.message)?;
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
     let tree = named(tree)?;
     if message.is_empty() {
@@ -84,41 +90,35 @@ fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fa
     }
 }
 
-/// Paragraphs get a final newline, files stay unchanged; an empty line separates the parts. As in git, files are named from
-/// the top of the work tree.
-fn message(call: &Call, repository: &Repository, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
-    let mut message = Vec::new();
-    for part in parts {
-        if !message.is_empty() {
-            message.push(b'\n');
-        }
-        match part {
-            MessagePart::Text(text) => {
-                message.extend_from_slice(text.as_encoded_bytes());
-                if !message.is_empty() && !message.ends_with(b"\n") {
-                    message.push(b'\n');
-                }
-            }
-            MessagePart::File(path) if path == Path::new("-") => {
-                call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
-            }
-            MessagePart::File(path) => {
-                let failed = |what: &str, error: &std::io::Error| {
-                    Fatal::new(format!(
-                        "{what} '{}'{}: {}",
-                        path.display(),
-                        if what == "could not open" { " for reading" } else { "" },
-                        packrace_os::reason(error)
-                    ))
-                };
-                let mut file = std::fs::File::open(path_from_top(repository, call, path)?)
-                    .map_err(|error| failed("could not open", &error))?;
-                file.read_to_end(&mut message)
-                    .map_err(|error| failed("git commit-tree: failed to read", &error))?;
-            }
-        }
+/// Adds a paragraph, which gets a final newline; an empty line separates it from what is there.
+fn add_text(message: &mut Vec<u8>, text: &OsStr) {
+    separate(message);
+    message.extend_from_slice(text.as_encoded_bytes());
+    if !message.is_empty() && !message.ends_with(b"\n") {
+        message.push(b'\n');
     }
-    Ok(message)
+}
+
+/// Adds a file as it is. As in git, files are named from the top of the work tree.
+fn add_file(message: &mut Vec<u8>, call: &Call, repository: &Repository, path: &Path) -> Result<(), Fatal> {
+    separate(message);
+    if path == Path::new("-") {
+        call.streams.input().read_to_end(message).map_err(Fatal::new)?;
+        return Ok(());
+    }
+    let (shown, reason) = (path.display(), packrace_os::reason);
+    let mut file = std::fs::File::open(path_from_top(repository, call, path)?)
+        .map_err(|error| Fatal::new(format!("could not open '{shown}' for reading: {}", reason(&error))))?;
+    file.read_to_end(message).map_err(|error| {
+        Fatal::new(format!("git commit-tree: failed to read '{shown}': {}", reason(&error)))
+    })?;
+    Ok(())
+}
+
+fn separate(message: &mut Vec<u8>) {
+    if !message.is_empty() {
+        message.push(b'\n');
+    }
 }
 
 /// The encoding of messages, unless it is UTF-8.

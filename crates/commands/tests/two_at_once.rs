@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use packrace_commands::options::{
-    AddOptions, CommitTreeOptions, ForEachRefOptions, GlobalOptions, InitOptions, MessagePart,
+    AddOptions, CommitPart, CommitTreeOptions, ForEachRefOptions, GlobalOptions, InitOptions,
     UpdateRefOptions, WriteTreeOptions,
 };
 use packrace_commands::{
@@ -83,20 +83,17 @@ fn check(ours: &Path, twin: &Path, who: &str) {
 
         // The message is on standard input in every other round.
         let (input, message) = match round % 2 {
-            0 => (format!("{who} {round}\n"), Vec::new()),
-            _ => (String::new(), vec![MessagePart::Text(format!("{who} {round}").into())]),
+            0 => (format!("{who} {round}\n"), None),
+            _ => (String::new(), Some(CommitPart::Text(format!("{who} {round}").into()))),
         };
         let mut args = vec!["commit-tree".to_owned(), tree.clone()];
         parents.iter().for_each(|parent: &String| args.extend(["-p".to_owned(), parent.clone()]));
-        if !message.is_empty() {
+        if message.is_some() {
             args.extend(["-m".to_owned(), format!("{who} {round}")]);
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let options = CommitTreeOptions {
-            trees: vec![tree.into()],
-            parents: parents.iter().map(Into::into).collect(),
-            message,
-        };
+        let parts = parents.iter().map(|parent| CommitPart::Parent(parent.into())).chain(message).collect();
+        let options = CommitTreeOptions { trees: vec![tree.into()], parts };
         let commit = said(ours, &input, |call| commit_tree::run(call, &options));
         assert_eq!(commit, git_said(twin, &input, &args));
         let commit = commit.split('\n').next().unwrap().to_owned();

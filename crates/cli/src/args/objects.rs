@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches};
-use packrace_commands::options::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
+use packrace_commands::options::{CommitPart, CommitTreeOptions, HashObjectOptions, WriteTreeOptions};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -65,13 +65,14 @@ impl clap::FromArgMatches for CommitTree {
             let raw = matches.get_raw(name).into_iter().flatten().map(OsString::from);
             matches.indices_of(name).into_iter().flatten().zip(raw).collect()
         };
-        let only = |name: &str| values(name).into_iter().map(|(_, value)| value).collect();
-        let texts = values("message").into_iter().map(|(at, text)| (at, MessagePart::Text(text)));
-        let files = values("file").into_iter().map(|(at, file)| (at, MessagePart::File(file.into())));
-        let mut message: Vec<(usize, MessagePart)> = texts.chain(files).collect();
-        message.sort_by_key(|(at, _)| *at);
-        let message = message.into_iter().map(|(_, part)| part).collect();
-        Ok(CommitTree(CommitTreeOptions { trees: only("tree"), parents: only("parent"), message }))
+        let parents = values("parent").into_iter().map(|(at, name)| (at, CommitPart::Parent(name)));
+        let texts = values("message").into_iter().map(|(at, text)| (at, CommitPart::Text(text)));
+        let files = values("file").into_iter().map(|(at, file)| (at, CommitPart::File(file.into())));
+        let mut parts: Vec<(usize, CommitPart)> = parents.chain(texts).chain(files).collect();
+        parts.sort_by_key(|(at, _)| *at);
+        let parts = parts.into_iter().map(|(_, part)| part).collect();
+        let trees = values("tree").into_iter().map(|(_, tree)| tree).collect();
+        Ok(CommitTree(CommitTreeOptions { trees, parts }))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -17,7 +17,7 @@ pub use maintenance::{
     MaintenanceRunOptions, MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions,
     MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
 };
-pub use objects::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
+pub use objects::{CommitPart, CommitTreeOptions, HashObjectOptions, WriteTreeOptions};
 pub use packs::{
     FsckOptions, IndexPackOptions, PackObjectsOptions, PackingOptions, UnpackObjectsOptions,
     VerifyPackOptions,

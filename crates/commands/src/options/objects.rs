@@ -53,15 +53,15 @@ pub struct WriteTreeOptions {
 pub struct CommitTreeOptions {
     /// The tree; exactly one.
     pub trees: Vec<OsString>,
-    /// The parents, in order.
-    pub parents: Vec<OsString>,
-    /// Parts of the message, in order.
-    pub message: Vec<MessagePart>,
+    /// The parents and the parts of the message, in the order in which they are looked at.
+    pub parts: Vec<CommitPart>,
 }
 
-/// A part of a message.
+/// A part of a new commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessagePart {
+pub enum CommitPart {
+    /// `-p`
+    Parent(OsString),
     /// `-m`
     Text(OsString),
     /// `-F`; `-` is the input.

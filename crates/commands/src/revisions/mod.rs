@@ -202,12 +202,17 @@ impl<'a> Revisions<'a> {
             return Ok(None);
         }
         if let Some((branch, rest)) = self.branch_before(name)? {
-            return self.base(&[&branch, rest].concat());
+            return match entry(rest) {
+                Some((b"", spec)) if rest.ends_with(b"}") => {
+                    self.selected(&branch, &name[..name.len() - rest.len()], spec)
+                }
+                _ => Ok(None),
+            };
         }
         if name.ends_with(b"}")
             && let Some((name, spec)) = entry(name)
         {
-            return self.selected(name, spec);
+            return self.selected(name, name, spec);
         }
         let name = if name == b"@" { b"HEAD" } else { name };
         if self.refs.is_none() {
@@ -233,8 +238,8 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// What `<name>@{<spec>}` names.
-    fn selected(&mut self, name: &[u8], spec: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+    /// What `<name>@{<spec>}` names; errors tell the name as it was typed.
+    fn selected(&mut self, name: &[u8], typed: &[u8], spec: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         match spec.to_ascii_lowercase().as_slice() {
             b"upstream" | b"u" => return self.tracked(name, false),
             b"push" => return self.tracked(name, true),
@@ -250,11 +255,15 @@ impl<'a> Revisions<'a> {
             }
             _ => {}
         }
-        Ok(self.logged(name, spec)?.map(|entry| entry.id))
+        Ok(self.logged_as(name, typed, spec)?.map(|entry| entry.id))
     }
 
     /// The entry of a reflog that `<name>@{<spec>}` names, a number or a date.
     pub fn logged(&mut self, name: &[u8], spec: &[u8]) -> Result<Option<NamedEntry>, Fatal> {
+        self.logged_as(name, name, spec)
+    }
+
+    fn logged_as(&mut self, name: &[u8], typed: &[u8], spec: &[u8]) -> Result<Option<NamedEntry>, Fatal> {
         let refs = self.repository.refs();
         let Some(first) = one_entry(spec) else { return Ok(None) };
         let full = match name {
@@ -263,7 +272,7 @@ impl<'a> Revisions<'a> {
         };
         let Some(full) = full else { return Ok(None) };
         let Some(log) = refs.log(&full).map_err(Fatal::new)? else { return Ok(None) };
-        let told = if name.is_empty() { full.strip_prefix(b"refs/heads/").unwrap_or(&full) } else { name };
+        let told = if name.is_empty() { full.strip_prefix(b"refs/heads/").unwrap_or(&full) } else { typed };
         let is_newest = matches!(first, FirstEntry::Number(0));
         let (shown, since) = shown_count(&full, told, &log, Some(first))?;
         if let Some(since) = since {

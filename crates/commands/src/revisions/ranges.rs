@@ -18,18 +18,13 @@ impl Selection {
 impl Revisions<'_> {
     /// Adds what a line names; after `--not` (`is_not`), the other way round.
     pub(super) fn add(&mut self, line: &[u8], is_not: bool, selection: &mut Selection) -> Result<(), Fatal> {
-        let path_at = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
-        if let Some(at) = line[..path_at].windows(2).position(|pair| pair == b"..") {
-            let (from, to) = (&line[..at], &line[at + 2..]);
-            return match to.strip_prefix(b".") {
-                Some(to) => self.add_symmetric_difference(line, (from, to), is_not, selection),
-                None => {
-                    let (from, to) = (self.end(line, from)?, self.end(line, to)?);
-                    selection.push(to, is_not);
-                    selection.push(from, !is_not);
-                    Ok(())
-                }
-            };
+        if let Some((from, to, is_symmetric)) = self.range(line)? {
+            if is_symmetric {
+                return self.add_symmetric_difference(line, [from, to], is_not, selection);
+            }
+            selection.push(to, is_not);
+            selection.push(from, !is_not);
+            return Ok(());
         }
         let (name, is_excluded) = match line.strip_prefix(b"^") {
             Some(name) => (name, !is_not),
@@ -51,23 +46,28 @@ impl Revisions<'_> {
         Ok(())
     }
 
-    /// An end of a range; without a name it is `HEAD`.
-    fn end(&mut self, range: &[u8], name: &[u8]) -> Result<ObjectId, Fatal> {
-        let name = if name.is_empty() { b"HEAD" } else { name };
-        self.resolve(name)?.ok_or_else(|| bad_revision(range))
+    /// The ends of `<rev>..<rev>` or, and it is true then, `<rev>...<rev>`. Without a name, an end is `HEAD`. A path may have two dots
+    /// in it, so it is no range if an end names nothing.
+    fn range(&mut self, line: &[u8]) -> Result<Option<(ObjectId, ObjectId, bool)>, Fatal> {
+        let Some(at) = line.windows(2).position(|pair| pair == b"..") else { return Ok(None) };
+        let (from, to) = (&line[..at], &line[at + 2..]);
+        let (to, is_symmetric) = to.strip_prefix(b".").map_or((to, false), |to| (to, true));
+        let mut end = |name: &[u8]| self.resolve(if name.is_empty() { b"HEAD" } else { name });
+        let (Some(from), Some(to)) = (end(from)?, end(to)?) else { return Ok(None) };
+        Ok(Some((from, to, is_symmetric)))
     }
 
     /// What either commit reaches, without what both do.
     fn add_symmetric_difference(
         &mut self,
         line: &[u8],
-        (left, right): (&[u8], &[u8]),
+        named: [ObjectId; 2],
         is_not: bool,
         selection: &mut Selection,
     ) -> Result<(), Fatal> {
         let mut history = LoadedHistory::new(self.snapshot.clone());
         let mut ends = Vec::new();
-        for id in [self.end(line, left)?, self.end(line, right)?] {
+        for id in named {
             if let Some((kind, _)) = self.reader.kind_and_size(&id)?
                 && !matches!(kind, Kind::Commit | Kind::Tag)
             {
@@ -81,7 +81,7 @@ impl Revisions<'_> {
         for base in history.merge_bases(ends[0], ends[1])? {
             selection.push(base, !is_not);
         }
-        ends.into_iter().for_each(|end| selection.push(history.id(end), is_not));
+        named.into_iter().for_each(|end| selection.push(end, is_not));
         Ok(())
     }
 

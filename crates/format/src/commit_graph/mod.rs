@@ -415,6 +415,27 @@ fn parse_header(bytes: &[u8], hash: HashKind, layers_below: usize) -> Result<Chu
     Chunks::parse(FORMAT, bytes, HEADER_BYTES, bytes[6], hash)
 }
 
+/// Whether a file of a chain is built on the files `below`, base first; the error says in git's words why it is not. A file
+/// with other damage passes: [`CommitGraph::open`] refuses it.
+pub fn check_fits<D: AsRef<[u8]>>(file: &[u8], below: &[D], hash: HashKind) -> Result<(), &'static str> {
+    const OTHER: &str = "commit-graph chain does not match";
+    let Some(&[.., chunk_count, layers_below]) = file.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
+    let Ok(chunks) = Chunks::parse(FORMAT, file, HEADER_BYTES, chunk_count, hash) else { return Ok(()) };
+    if !below.is_empty() {
+        let base = chunks.find(b"BASE").ok_or("commit-graph has no base graphs chunk")?;
+        let named = file[base].chunks_exact(hash.len_in_bytes());
+        if named.len() < below.len() {
+            return Err("commit-graph base graphs chunk is too small");
+        }
+        for (below, named) in below.iter().zip(named) {
+            if !below.as_ref().ends_with(named) {
+                return Err(OTHER);
+            }
+        }
+    }
+    if usize::from(layers_below) == below.len() { Ok(()) } else { Err(OTHER) }
+}
+
 fn check_base<D: AsRef<[u8]>>(
     bytes: &[u8],
     chunks: &Chunks,

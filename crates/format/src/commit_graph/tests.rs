@@ -149,6 +149,15 @@ fn chains_in_the_wrong_order() {
     let mut other = base.clone();
     *other.last_mut().unwrap() ^= 1;
     assert_eq!(open(&[&other, top]).unwrap_err().what, "chain has another base graph");
+    let fits = |file: &Vec<u8>, below: &[&Vec<u8>]| check_fits(file, below, HashKind::Sha1);
+    assert_eq!((fits(base, &[]), fits(top, &[base])), (Ok(()), Ok(())));
+    assert_eq!(fits(base, &[base]), Err("commit-graph has no base graphs chunk"));
+    assert_eq!(fits(top, &[base, base]), Err("commit-graph base graphs chunk is too small"));
+    for below in [&[][..], &[&other], &[top]] {
+        assert_eq!(fits(top, below), Err("commit-graph chain does not match"));
+    }
+    // Other damage is told when it is opened.
+    assert_eq!(fits(&top[..40].to_vec(), &[base]), Ok(()));
 }
 
 #[test]

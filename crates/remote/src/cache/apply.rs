@@ -7,7 +7,7 @@
 //!
 //! A concurrent reader sees either the old or the new refs, and all objects of both.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -55,6 +55,11 @@ pub(crate) fn files(head: &Head) -> impl Iterator<Item = (String, &StoredFile, R
     packs.chain(tables)
 }
 
+/// The same to look them up.
+pub(super) fn by_path(head: &Head) -> HashMap<String, &StoredFile> {
+    files(head).map(|(path, file, _)| (path, file)).collect()
+}
+
 fn pack_path(pack: &StoredPack, kind: PackFileKind) -> String {
     format!("objects/pack/pack-{}.{}", pack.checksum, kind.extension())
 }
@@ -93,14 +98,11 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
     for part in DIRECTORIES {
         make_dirs(top, dir.join(part).as_path())?;
     }
-    let known: HashSet<(String, &StoredFile)> = match change.before {
-        Some(before) => files(before).map(|(path, file, _)| (path, file)).collect(),
-        None => HashSet::new(),
-    };
+    let known = change.before.map(by_path).unwrap_or_default();
     // A named file was verified when it got its name, but two heads may use one name for different files. So
     // it is hashed unless the previous head names the same file.
     let lacks = |path: &str, file: &StoredFile, role: Role| {
-        let is_known = known.contains(&(path.to_owned(), file));
+        let is_known = known.get(path) == Some(&file);
         !is_there(&dir.join(path), file, !is_known, role)
     };
     let wanted: Vec<WantedFile<'_>> = grouped(head)

@@ -18,7 +18,7 @@ mod files;
 mod parts;
 mod state;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -554,8 +554,8 @@ fn bytes_of(head: &Head) -> u64 {
 
 /// The size of the files that a later head does not name.
 fn bytes_lost(before: &Head, after: &Head) -> u64 {
-    let named: HashSet<_> = apply::files(after).map(|(path, file, _)| (path, file)).collect();
-    let lost = apply::files(before).filter(|(path, file, _)| !named.contains(&(path.clone(), *file)));
+    let named = apply::by_path(after);
+    let lost = apply::files(before).filter(|(path, file, _)| named.get(path) != Some(file));
     lost.fold(0, |sum: u64, (_, file, _)| sum.saturating_add(file.length))
 }
 

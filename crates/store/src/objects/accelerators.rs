@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use packrace_format::commit_graph::CommitGraph;
-use packrace_object::HashKind;
+use packrace_format::commit_graph::{CommitGraph, check_fits};
+use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
+use crate::error::Error;
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::verified;
 
@@ -14,11 +15,14 @@ use crate::objects::verified;
 pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;
 
 /// The files of the first commit-graph in the object directories, base of the chain first.
-pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
-    dirs.iter().find_map(|dir| {
-        let info = dir.path().join("info");
-        let single = map(&info.join("commit-graph")).map(|file| vec![file]);
-        single.or_else(|| chain(&info, dirs))
+pub(crate) fn commit_graph_files(dirs: &[ObjectsDir], hash: HashKind) -> Option<Vec<Mapped>> {
+    (0..dirs.len()).find_map(|at| {
+        let single = map(&dirs[at].path().join("info/commit-graph")).map(|file| vec![file]);
+        single.or_else(|| {
+            // The files found so far, starting at the base, are a valid chain.
+            let chain = read_chain(dirs, at, hash).ok()??;
+            Some(chain.layers).filter(|layers| !layers.is_empty())
+        })
     })
 }
 
@@ -34,29 +38,88 @@ pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<Comm
     }
 }
 
-/// The files that `commit-graphs/commit-graph-chain` names, base first; each may be in any object directory.
-fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
-    let list = info.join("commit-graphs/commit-graph-chain");
-    let text = packrace_os::read_file(&list, Role::Index, MAX_CHAIN_BYTES).ok()?;
-    let text = String::from_utf8(text).ok()?;
-    let mut files = Vec::new();
-    for name in text.lines() {
-        if !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            tracing::error!("{} names no commit-graph: {name}", list.display());
-            return None;
-        }
-        let file = dirs.iter().find_map(|dir| {
-            let path = dir.path().join(format!("info/commit-graphs/graph-{name}.graph"));
-            map(&path)
-        });
-        // The files found so far, starting at the base, are a valid chain.
-        let Some(file) = file else {
-            tracing::warn!("unable to find all commit-graph files");
-            break;
-        };
-        files.push(file);
+/// A chain of commit-graph files.
+#[derive(Debug)]
+pub(crate) struct GraphChain {
+    /// The files that were found and are built on each other, base first.
+    pub layers: Vec<Mapped>,
+    /// How many of them, from the base on, are in other object directories.
+    pub foreign_layers: usize,
+    /// Whether these are all that the list names.
+    pub is_complete: bool,
+    /// Whether the list is too short for a name.
+    pub is_cut_off: bool,
+}
+
+/// The chain that the object directory with this number lists; its files may be in any of them. `None` if it lists none.
+pub(crate) fn read_chain(
+    dirs: &[ObjectsDir],
+    own: usize,
+    hash: HashKind,
+) -> Result<Option<GraphChain>, Error> {
+    let list = dirs[own].path().join("info/commit-graphs/commit-graph-chain");
+    let text = match packrace_os::read_file(&list, Role::Index, MAX_CHAIN_BYTES) {
+        Ok(text) if text.is_empty() => return Ok(None),
+        Ok(text) => text,
+        Err(error) if packrace_os::is_absent(&error) => return Ok(None),
+        Err(error) => return Err(Error::io(list, error)),
+    };
+    let mut chain =
+        GraphChain { layers: Vec::new(), foreign_layers: 0, is_complete: true, is_cut_off: false };
+    if text.len() < hash.len_in_hex() {
+        tracing::warn!("commit-graph chain file too small");
+        (chain.is_complete, chain.is_cut_off) = (false, true);
+        return Ok(Some(chain));
     }
-    (!files.is_empty()).then_some(files)
+    // As in git, what is too short for one more line is left alone.
+    let count = (text.len() + 1) / (hash.len_in_hex() + 1);
+    for line in text.split(|byte| *byte == b'\n').take(count) {
+        let fault = match ObjectId::from_hex(line).ok().filter(|id| id.kind() == hash) {
+            None => {
+                let line = String::from_utf8_lossy(line);
+                tracing::warn!("invalid commit-graph chain: line '{line}' not a hash");
+                true
+            }
+            Some(id) => !chain.push(dirs, own, &id),
+        };
+        if fault {
+            chain.is_complete = false;
+            break;
+        }
+    }
+    Ok(Some(chain))
+}
+
+impl GraphChain {
+    /// Adds the file of this name; false, with a warning, if it is not there or is not built on those below.
+    fn push(&mut self, dirs: &[ObjectsDir], own: usize, id: &oid) -> bool {
+        let name = graph_name(id);
+        let in_dir = |dir: &ObjectsDir| map(&dir.path().join("info/commit-graphs").join(&name));
+        let here = in_dir(&dirs[own]);
+        let is_foreign = here.is_none();
+        let file = here.or_else(|| dirs.iter().find_map(in_dir));
+        let fitting = file.filter(|file| match check_fits(file, &self.layers, id.kind()) {
+            Ok(()) => true,
+            Err(why) => {
+                tracing::warn!("{why}");
+                false
+            }
+        });
+        let Some(file) = fitting else {
+            tracing::warn!("unable to find all commit-graph files");
+            return false;
+        };
+        if is_foreign && self.foreign_layers == self.layers.len() {
+            self.foreign_layers += 1;
+        }
+        self.layers.push(file);
+        true
+    }
+}
+
+/// The name of a file of a chain.
+pub(crate) fn graph_name(id: &oid) -> String {
+    format!("graph-{id}.graph")
 }
 
 /// Maps an optional file.

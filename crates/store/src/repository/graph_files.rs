@@ -14,7 +14,7 @@ use packrace_os::count::Role;
 use packrace_os::{EntryType, Mapped, durable};
 
 use crate::error::Error;
-use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
+use crate::objects::accelerators::{GraphChain, graph_name, map, read_chain};
 use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::publish::{FileKind, LockFile, WritePolicy, publish_file};
 use crate::repository::Repository;
@@ -79,40 +79,14 @@ impl GraphFiles {
 
     /// Reads the chain of the directory with this number; false if there is none.
     fn read_chain(&mut self, dirs: &[ObjectsDir], own: usize) -> Result<bool, Error> {
-        let path = self.chain_path();
-        let text = match packrace_os::read_file(&path, Role::Index, MAX_CHAIN_BYTES) {
-            Ok(text) => text,
-            Err(error) if packrace_os::is_absent(&error) => return Ok(false),
-            Err(error) => return Err(Error::io(path, error)),
-        };
+        let Some(chain) = read_chain(dirs, own, self.hash)? else { return Ok(false) };
         self.is_chain = true;
-        if text.len() < self.hash.len_in_hex() {
-            tracing::warn!("commit-graph chain file too small");
-            (self.is_complete, self.is_cut_off) = (false, true);
-            return Ok(true);
-        }
-        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        for line in lines {
-            let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == self.hash);
-            let Some(id) = id else {
-                let line = String::from_utf8_lossy(line);
-                tracing::warn!("invalid commit-graph chain: line '{line}' not a hash");
-                self.is_complete = false;
-                break;
-            };
-            let in_dir = |dir: &ObjectsDir| map(&dir.path().join("info/commit-graphs").join(file_name(&id)));
-            let here = in_dir(&dirs[own]);
-            let is_foreign = here.is_none();
-            let Some(file) = here.or_else(|| dirs.iter().find_map(in_dir)) else {
-                tracing::warn!("unable to find all commit-graph files");
-                self.is_complete = false;
-                break;
-            };
-            if is_foreign && self.foreign_layers == self.layers.len() {
-                self.foreign_layers += 1;
-            }
-            self.layers.push(file);
-        }
+        GraphChain {
+            layers: self.layers,
+            foreign_layers: self.foreign_layers,
+            is_complete: self.is_complete,
+            is_cut_off: self.is_cut_off,
+        } = chain;
         Ok(true)
     }
 
@@ -136,7 +110,7 @@ impl GraphFiles {
         self.is_cut_off
     }
 
-    /// Whether every file that the chain names was found.
+    /// Whether every file that the chain names was found, and is built on those below.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -197,7 +171,7 @@ impl GraphFiles {
     }
 
     fn publish_layer(&self, id: &oid, bytes: &[u8]) -> Result<(), Error> {
-        publish_file(&self.dir().join(file_name(id)), bytes, FileKind::CommitGraph, self.writes())
+        publish_file(&self.dir().join(graph_name(id)), bytes, FileKind::CommitGraph, self.writes())
     }
 
     /// The policy for new files: replacements are durable before the old files are removed.
@@ -255,8 +229,4 @@ impl GraphFiles {
     fn single_path(&self) -> PathBuf {
         self.info.join("commit-graph")
     }
-}
-
-fn file_name(id: &oid) -> String {
-    format!("graph-{id}.graph")
 }

@@ -85,8 +85,10 @@ impl Snapshot {
         let looked = clock::time_of_day();
         let pack_dirs = look_at_pack_dirs(&dirs)?;
         let are_pack_dirs_settled = pack_dirs.iter().flatten().all(|dir| dir.is_settled(looked));
-        let commit_graph_files =
-            if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
+        let commit_graph_files = match sources.use_commit_graph {
+            true => accelerators::commit_graph_files(&dirs, sources.hash),
+            false => None,
+        };
         let shared = SharedView {
             sources,
             packs: OnceLock::new(),
