@@ -38,6 +38,23 @@ for range in none...HEAD HEAD^{tree}...HEAD HEAD^-3 HEAD^-0 HEAD^-x 'HEAD^{tree}
     echo "$range" | git pack-objects --revs -q --stdout
 done
 
+## ranges where the history is cut off
+# exits: 128 128
+history 6
+stock clone -q --depth=2 "file://$PWD" shallow
+cd shallow
+for range in HEAD~1^@ HEAD~1^! HEAD^- HEAD~1...HEAD; do
+    echo "$range"
+    echo "$range" | git pack-objects --revs -q --stdout >p.pack
+    git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+done
+echo HEAD~2 | git pack-objects --revs -q --stdout
+echo HEAD~1^ | git pack-objects --revs -q --stdout
+cd ..
+rm -rf shallow
+
 ## names on standard input
 history 5
 git rev-list --objects HEAD~3 | cut -d' ' -f1 | git pack-objects -q out >/dev/null

@@ -7,9 +7,6 @@ use std::sync::OnceLock;
 const OTHER_PLACES: [&str; 4] =
     ["/usr/bin/git", "/usr/local/bin/git", "/opt/git/bin/git", "/opt/homebrew/bin/git"];
 
-/// Settings of [`Git::command`].
-const GLOBAL_CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/gitconfig");
-
 /// A stock git: a binary and the version it reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Git {
@@ -64,20 +61,26 @@ impl Git {
     }
 
     /// A command that runs in `dir` without Git settings of the machine, the user or this process, with a
-    /// fixed identity, date, language and time zone. It starts no maintenance of its own.
+    /// fixed identity, date, language and time zone.
     pub fn command(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         clean_environment(&mut command);
-        command.env("GIT_CONFIG_GLOBAL", GLOBAL_CONFIG).current_dir(dir);
+        command.current_dir(dir);
         command
     }
 
-    /// [`Git::command`] with arguments.
+    /// [`Git::command`] with arguments. It is kept from starting more processes that find nothing to do.
     pub fn command_with(&self, dir: &Path, args: &[&str]) -> Command {
         let mut command = self.command(dir);
-        if args.first() == Some(&"fsck") && !has_derived_files(dir) {
-            // It would start a process for each kind.
-            command.args(["-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"]);
+        match args.first() {
+            Some(&"fsck") if !has_derived_files(dir) => {
+                command.args(["-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"]);
+            }
+            // Not those that start programs of others, which would inherit it: `push`, say.
+            Some(&("commit" | "fetch" | "merge")) => {
+                command.args(["-c", "maintenance.auto=false"]);
+            }
+            _ => {}
         }
         command.args(args);
         command

@@ -2,8 +2,8 @@
 //!
 //! Supported: full and abbreviated object names, refs by git's rules for short names, `@`, `^<rev>`,
 //! `<rev>..<rev>`, `<rev>...<rev>`, `<rev>^@`, `<rev>^!`, `<rev>^-<n>`, `<ref>@{<n>}`, `<ref>@{<date>}`, `@{-<n>}`,
-//! `<branch>@{upstream}` and `<branch>@{push}`, the suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`, `:/<text>`, `<rev>:<path>`, and `:<n>:<path>`, also with
-//! paths that begin with `./` or `../`.
+//! `<branch>@{upstream}` and `<branch>@{push}`, the suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`,
+//! `:/<text>`, `<rev>:<path>`, and `:<n>:<path>`, also with paths that begin with `./` or `../`.
 
 mod logged;
 mod ranges;
@@ -374,10 +374,19 @@ impl<'a> Revisions<'a> {
     }
 
     fn parent(&mut self, id: ObjectId, number: u32) -> Result<Option<ObjectId>, Fatal> {
+        let parents = self.parents(id)?.unwrap_or_default();
+        Ok(parents.get(number as usize - 1).copied())
+    }
+
+    /// The parents of the commit that an object leads to, if it is one. Where the history is cut off, it has none.
+    fn parents(&mut self, id: ObjectId) -> Result<Option<Vec<ObjectId>>, Fatal> {
         let Some(id) = self.peel(id, b"commit")? else { return Ok(None) };
+        if self.snapshot.shallow().binary_search(&id).is_ok() {
+            return Ok(Some(Vec::new()));
+        }
         let data = self.reader.read(&id)?.data;
         let commit = parse_commit(&data, self.repository.hash_kind()).map_err(Fatal::new)?;
-        Ok(commit.parents.get(number as usize - 1).copied())
+        Ok(Some(commit.parents))
     }
 
     fn ancestor(&mut self, id: ObjectId, steps: u32) -> Result<Option<ObjectId>, Fatal> {

@@ -1,6 +1,6 @@
 //! Sets of commits (gitrevisions, "Specifying ranges").
 
-use packrace_object::{Kind, ObjectId, parse_commit};
+use packrace_object::{Kind, ObjectId};
 
 use super::{Revisions, Selection};
 use crate::call::fatal::Fatal;
@@ -31,7 +31,7 @@ impl Revisions<'_> {
             None => (line, is_not),
         };
         if let Some(name) = name.strip_suffix(b"^@")
-            && let Some(parents) = self.parents(name)?
+            && let Some(parents) = self.parents_of(name)?
         {
             parents.into_iter().for_each(|parent| selection.push(parent, is_excluded));
             return Ok(());
@@ -86,11 +86,11 @@ impl Revisions<'_> {
     }
 
     /// The parents of the commit that a name leads to, if it is one.
-    fn parents(&mut self, name: &[u8]) -> Result<Option<Vec<ObjectId>>, Fatal> {
-        let Some(id) = self.resolve(name)? else { return Ok(None) };
-        let Some(id) = self.peel(id, b"commit")? else { return Ok(None) };
-        let content = self.reader.read(&id)?.data;
-        Ok(Some(parse_commit(&content, id.kind()).map_err(Fatal::new)?.parents))
+    fn parents_of(&mut self, name: &[u8]) -> Result<Option<Vec<ObjectId>>, Fatal> {
+        match self.resolve(name)? {
+            Some(id) => self.parents(id),
+            None => Ok(None),
+        }
     }
 
     /// The commit of `<rev>^!` or `<rev>^-<n>`, and which of its parents these leave out. Of any other name, the name.
@@ -106,7 +106,7 @@ impl Revisions<'_> {
             },
             _ => return Ok((name, Vec::new())),
         };
-        let Some(parents) = self.parents(commit)? else { return Ok((name, Vec::new())) };
+        let Some(parents) = self.parents_of(commit)? else { return Ok((name, Vec::new())) };
         Ok(match number {
             None => (commit, parents),
             Some(number) => match parents.get(number - 1) {

@@ -84,8 +84,6 @@ impl Pair {
 
     fn push_with(&self, git: &Git, arguments: &[&str]) -> Output {
         let mut command = git.command(&self.work());
-        // For what receives, which git starts, nothing is configured.
-        clean_environment(&mut command);
         let output = command.arg("push").args(arguments).output().unwrap();
         assert_no_panic(&text(&output.stderr));
         output
