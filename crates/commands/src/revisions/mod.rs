@@ -102,7 +102,7 @@ impl<'a> Revisions<'a> {
         }
         match self.commitish(&revision[..colon])? {
             Some(id) => {
-                let path = self.from_top(&revision[colon + 1..])?;
+                let path = self.path_from_top(&revision[colon + 1..])?;
                 self.at_path(id, &path)
             }
             None => Ok(None),
@@ -118,13 +118,13 @@ impl<'a> Revisions<'a> {
         if path.is_empty() || path.starts_with(b"/") {
             return Ok(None);
         }
-        let path = self.from_top(path)?;
+        let path = self.path_from_top(path)?;
         let index = Index::read(self.repository)?;
         Ok(index.get(&path, stage).map(|entry| entry.id))
     }
 
     /// A path from the top of the work tree. What begins with `./` or `../` is a path from the current directory.
-    fn from_top<'p>(&self, path: &'p [u8]) -> Result<Cow<'p, [u8]>, Fatal> {
+    fn path_from_top<'p>(&self, path: &'p [u8]) -> Result<Cow<'p, [u8]>, Fatal> {
         if !path.starts_with(b"./") && !path.starts_with(b"../") {
             return Ok(Cow::Borrowed(path));
         }
@@ -201,13 +201,9 @@ impl<'a> Revisions<'a> {
         if name.is_empty() {
             return Ok(None);
         }
-        if let Some((branch, rest)) = self.branch_before(name)? {
-            return match entry(rest) {
-                Some((b"", spec)) if rest.ends_with(b"}") => {
-                    self.selected(&branch, &name[..name.len() - rest.len()], spec)
-                }
-                _ => Ok(None),
-            };
+        if let Some((number, typed, spec)) = entry_of_checkout(name) {
+            let Some(branch) = self.checked_out_before(number)? else { return Ok(None) };
+            return self.selected(&branch, typed, spec);
         }
         if name.ends_with(b"}")
             && let Some((name, spec)) = entry(name)
@@ -285,17 +281,6 @@ impl<'a> Revisions<'a> {
         }
         let last = shown.checked_sub(1).and_then(|last| log.get(last));
         Ok(last.map(|change| NamedEntry { id: change.new, number: Some(log.len() - shown) }))
-    }
-
-    /// Splits `@{-<n>}@{…}` into the branch that was checked out and the rest.
-    fn branch_before<'n>(&self, name: &'n [u8]) -> Result<Option<(Vec<u8>, &'n [u8])>, Fatal> {
-        let Some(rest) = name.strip_prefix(b"@{-") else { return Ok(None) };
-        let Some(end) = rest.iter().position(|byte| *byte == b'}') else { return Ok(None) };
-        let (digits, rest) = (&rest[..end], &rest[end + 1..]);
-        let Some(number) = number(digits).filter(|number| *number > 0 && rest.starts_with(b"@{")) else {
-            return Ok(None);
-        };
-        Ok(self.checked_out_before(number)?.map(|branch| (branch, rest)))
     }
 
     /// The branch or commit that was checked out before the last `number` checkouts.
@@ -399,6 +384,15 @@ impl<'a> Revisions<'a> {
         }
         Ok(Some(id))
     }
+}
+
+/// Splits `@{-<n>}@{<spec>}` into the number, what is before the entry, and the entry.
+fn entry_of_checkout(name: &[u8]) -> Option<(usize, &[u8], &[u8])> {
+    let rest = name.strip_prefix(b"@{-")?;
+    let end = rest.iter().position(|byte| *byte == b'}')?;
+    let spec = rest[end + 1..].strip_prefix(b"@{")?.strip_suffix(b"}")?;
+    let number = number(&rest[..end]).filter(|number| *number > 0)?;
+    Some((number, &name[..b"@{-".len() + end + 1], spec))
 }
 
 /// The end of the last `^{/<text>}` behind `from`, whose text may have any character; `from` if there is none.
