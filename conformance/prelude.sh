@@ -46,6 +46,15 @@ conflict() {
     stock merge other >/dev/null 2>&1
 }
 
+# packed REVISION...: the objects of a pack of what they reach.
+packed() {
+    echo "$*"
+    printf '%s\n' "$@" | git pack-objects --revs -q --stdout >p.pack
+    git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+
 # history COUNT [DIRECTORY]: a repository in which so many commits change files of a few directories, one file each.
 history() {
     repository "${2-.}"

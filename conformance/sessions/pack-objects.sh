@@ -10,9 +10,7 @@ ls out-* | sed 's/-[0-9a-f]*/-ID/'
 
 ## revisions on standard input
 history 20
-printf 'HEAD\n^HEAD~5\n' | git pack-objects --revs -q --stdout >p.pack
-git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
-git show-index <p.idx | cut -d' ' -f2 | sort
+packed HEAD ^HEAD~5
 
 ## ranges on standard input
 # in: sha1 sha256
@@ -25,11 +23,7 @@ stock checkout -q main
 stock merge -q -m merged side
 stock tag -a -m tagged v1 side
 for range in HEAD^1...side ...side HEAD... ... .. HEAD...side~1 v1...HEAD^ HEAD^@ ^HEAD^@ HEAD^! ^HEAD^! side^! HEAD~5^! HEAD^- HEAD^-1 HEAD^-2 v1^@ v1^! ':/merged..HEAD' 'side:..HEAD'; do
-    echo "$range"
-    echo "$range" | git pack-objects --revs -q --stdout >p.pack
-    git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
-    git show-index <p.idx | cut -d' ' -f2 | sort
-    rm -f p.*
+    packed "$range"
 done
 printf '%s\n' --not HEAD^1...side --not HEAD | git pack-objects --revs -q out >/dev/null
 printf '%s\n' HEAD --not HEAD^! | git pack-objects --revs -q out >/dev/null
@@ -39,21 +33,22 @@ for range in none...HEAD HEAD^{tree}...HEAD HEAD^-3 HEAD^-0 HEAD^-x 'HEAD^{tree}
 done
 
 ## ranges where the history is cut off
-# exits: 128 128
+# exits: 128 128 128
 history 6
 stock clone -q --depth=2 "file://$PWD" shallow
 cd shallow
 for range in HEAD~1^@ HEAD~1^! HEAD^- HEAD~1...HEAD; do
-    echo "$range"
-    echo "$range" | git pack-objects --revs -q --stdout >p.pack
-    git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
-    git show-index <p.idx | cut -d' ' -f2 | sort
-    rm -f p.*
+    packed "$range"
 done
 echo HEAD~2 | git pack-objects --revs -q --stdout
 echo HEAD~1^ | git pack-objects --revs -q --stdout
 cd ..
 rm -rf shallow
+# The same if what is cut off is there.
+stock rev-parse HEAD~1 >.git/shallow
+packed ':/Change 5'
+packed HEAD~1^@
+echo ':/Change 2' | git pack-objects --revs -q --stdout
 
 ## names on standard input
 history 5

@@ -173,9 +173,9 @@ pub fn state(path: &Path) -> String {
     let mut state = Git::stock().run(path, &["for-each-ref", "--include-root-refs", format]);
     // Symbolic refs that lead nowhere are not listed.
     let names = ["HEAD", "refs/heads/dangling", "refs/heads/new", "refs/heads/sym"];
-    let listed: Vec<String> =
-        state.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
-    for name in names.into_iter().filter(|name| !listed.iter().any(|listed| listed == name)) {
+    let is_listed = |name: &str| state.lines().any(|line| line.split(' ').next() == Some(name));
+    let unlisted: Vec<&str> = names.into_iter().filter(|name| !is_listed(name)).collect();
+    for name in unlisted {
         let target = stock_git(path, &["symbolic-ref", "-q", name], "");
         state.push_str(&String::from_utf8_lossy(&target.stdout));
     }
@@ -189,10 +189,11 @@ pub fn state(path: &Path) -> String {
         let log = stock_git(path, &args, "");
         (log.status.success(), String::from_utf8_lossy(&log.stdout).into_owned())
     };
-    match log(&names) {
-        _ if names.is_empty() => {}
-        (true, all) => state.push_str(&all),
-        (false, _) => names.iter().for_each(|name| state.push_str(&log(&[name]).1)),
+    if !names.is_empty() {
+        match log(&names) {
+            (true, all) => state.push_str(&all),
+            (false, _) => names.iter().for_each(|name| state.push_str(&log(&[name]).1)),
+        }
     }
     state
 }

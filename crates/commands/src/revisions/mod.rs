@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, is_good_name, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 use packrace_worktree::index::Index;
@@ -102,7 +102,7 @@ impl<'a> Revisions<'a> {
         }
         match self.commitish(&revision[..colon])? {
             Some(id) => {
-                let path = self.path_from_top(&revision[colon + 1..])?;
+                let path = self.path_in_tree(&revision[colon + 1..])?;
                 self.at_path(id, &path)
             }
             None => Ok(None),
@@ -118,13 +118,13 @@ impl<'a> Revisions<'a> {
         if path.is_empty() || path.starts_with(b"/") {
             return Ok(None);
         }
-        let path = self.path_from_top(path)?;
+        let path = self.path_in_tree(path)?;
         let index = Index::read(self.repository)?;
         Ok(index.get(&path, stage).map(|entry| entry.id))
     }
 
     /// A path from the top of the work tree. What begins with `./` or `../` is a path from the current directory.
-    fn path_from_top<'p>(&self, path: &'p [u8]) -> Result<Cow<'p, [u8]>, Fatal> {
+    fn path_in_tree<'p>(&self, path: &'p [u8]) -> Result<Cow<'p, [u8]>, Fatal> {
         if !path.starts_with(b"./") && !path.starts_with(b"../") {
             return Ok(Cow::Borrowed(path));
         }
@@ -363,15 +363,20 @@ impl<'a> Revisions<'a> {
         Ok(parents.get(number as usize - 1).copied())
     }
 
-    /// The parents of the commit that an object leads to, if it is one. Where the history is cut off, it has none.
+    /// The parents of the commit that an object leads to, if it is one.
     fn parents(&mut self, id: ObjectId) -> Result<Option<Vec<ObjectId>>, Fatal> {
         let Some(id) = self.peel(id, b"commit")? else { return Ok(None) };
-        if self.snapshot.shallow().binary_search(&id).is_ok() {
-            return Ok(Some(Vec::new()));
+        let content = self.reader.read(&id)?.data;
+        Ok(Some(self.parsed(&id, &content)?.parents))
+    }
+
+    /// A commit, without parents where the history is cut off.
+    fn parsed(&self, id: &ObjectId, content: &[u8]) -> Result<Commit, Fatal> {
+        let mut commit = parse_commit(content, id.kind()).map_err(Fatal::new)?;
+        if self.snapshot.shallow().binary_search(id).is_ok() {
+            commit.parents.clear();
         }
-        let data = self.reader.read(&id)?.data;
-        let commit = parse_commit(&data, self.repository.hash_kind()).map_err(Fatal::new)?;
-        Ok(Some(commit.parents))
+        Ok(commit)
     }
 
     fn ancestor(&mut self, id: ObjectId, steps: u32) -> Result<Option<ObjectId>, Fatal> {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::ops::ControlFlow;
 
-use packrace_object::{ObjectId, parse_commit};
+use packrace_object::ObjectId;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::Revisions;
@@ -68,7 +68,7 @@ impl Revisions<'_> {
                     && seen.insert(id)
                 {
                     let content = self.reader.read(&id)?.data;
-                    let commit = parse_commit(&content, id.kind()).map_err(Fatal::new)?;
+                    let commit = self.parsed(&id, &content)?;
                     let is_met = pattern.is_met(&content);
                     waiting.push((commit.committer_seconds, Reverse(seen.len()), is_met, id, commit.parents));
                 }

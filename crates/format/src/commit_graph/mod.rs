@@ -422,15 +422,13 @@ pub fn check_fits<D: AsRef<[u8]>>(file: &[u8], below: &[D], hash: HashKind) -> R
     let Some(&[.., chunk_count, layers_below]) = file.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
     let Ok(chunks) = Chunks::parse(FORMAT, file, HEADER_BYTES, chunk_count, hash) else { return Ok(()) };
     if !below.is_empty() {
-        let base = chunks.find(b"BASE").ok_or("commit-graph has no base graphs chunk")?;
-        let named = file[base].chunks_exact(hash.len_in_bytes());
-        if named.len() < below.len() {
+        let id_bytes = hash.len_in_bytes();
+        let list = &file[chunks.find(b"BASE").ok_or("commit-graph has no base graphs chunk")?];
+        if list.len() / id_bytes < below.len() {
             return Err("commit-graph base graphs chunk is too small");
         }
-        for (below, named) in below.iter().zip(named) {
-            if !below.as_ref().ends_with(named) {
-                return Err(OTHER);
-            }
+        if !names(list, id_bytes, below.iter().map(AsRef::as_ref)) {
+            return Err(OTHER);
         }
     }
     if usize::from(layers_below) == below.len() { Ok(()) } else { Err(OTHER) }
@@ -447,12 +445,16 @@ fn check_base<D: AsRef<[u8]>>(
     }
     let id_bytes = hash.len_in_bytes();
     let at = chunks.require_rows(b"BASE", layers.len() as u32, id_bytes)?;
-    for (layer, named) in layers.iter().zip(bytes[at..].chunks_exact(id_bytes)) {
-        if checksum::trailer(layer.data.as_ref(), hash).as_slice() != named {
-            return Err(Error::new(FORMAT, "chain has another base graph", at as u64));
-        }
+    match names(&bytes[at..], id_bytes, layers.iter().map(|layer| layer.data.as_ref())) {
+        true => Ok(()),
+        false => Err(Error::new(FORMAT, "chain has another base graph", at as u64)),
     }
-    Ok(())
+}
+
+/// Whether a list of checksums begins with those of these files.
+fn names<'a>(list: &[u8], id_bytes: usize, mut files: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut checksums = list.chunks_exact(id_bytes);
+    files.all(|file| checksums.next().is_some_and(|checksum| file.ends_with(checksum)))
 }
 
 #[cfg(test)]

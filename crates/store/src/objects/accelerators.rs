@@ -39,14 +39,14 @@ pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<Comm
 }
 
 /// A chain of commit-graph files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GraphChain {
     /// The files that were found and are built on each other, base first.
     pub layers: Vec<Mapped>,
     /// How many of them, from the base on, are in other object directories.
     pub foreign_layers: usize,
-    /// Whether these are all that the list names.
-    pub is_complete: bool,
+    /// Whether the list names more.
+    pub is_incomplete: bool,
     /// Whether the list is too short for a name.
     pub is_cut_off: bool,
 }
@@ -64,26 +64,25 @@ pub(crate) fn read_chain(
         Err(error) if packrace_os::is_absent(&error) => return Ok(None),
         Err(error) => return Err(Error::io(list, error)),
     };
-    let mut chain =
-        GraphChain { layers: Vec::new(), foreign_layers: 0, is_complete: true, is_cut_off: false };
+    let mut chain = GraphChain::default();
     if text.len() < hash.len_in_hex() {
         tracing::warn!("commit-graph chain file too small");
-        (chain.is_complete, chain.is_cut_off) = (false, true);
+        (chain.is_incomplete, chain.is_cut_off) = (true, true);
         return Ok(Some(chain));
     }
     // As in git, what is too short for one more line is left alone.
     let count = (text.len() + 1) / (hash.len_in_hex() + 1);
     for line in text.split(|byte| *byte == b'\n').take(count) {
-        let fault = match ObjectId::from_hex(line).ok().filter(|id| id.kind() == hash) {
+        let is_added = match ObjectId::from_hex(line).ok().filter(|id| id.kind() == hash) {
             None => {
                 let line = String::from_utf8_lossy(line);
                 tracing::warn!("invalid commit-graph chain: line '{line}' not a hash");
-                true
+                false
             }
-            Some(id) => !chain.push(dirs, own, &id),
+            Some(id) => chain.push(dirs, own, &id),
         };
-        if fault {
-            chain.is_complete = false;
+        if !is_added {
+            chain.is_incomplete = true;
             break;
         }
     }

@@ -33,11 +33,9 @@ pub struct GraphExpiry {
 pub struct GraphFiles {
     hash: HashKind,
     info: PathBuf,
-    layers: Vec<Mapped>,
-    foreign_layers: usize,
+    /// The files; a single one counts as a chain of one.
+    chain: GraphChain,
     is_chain: bool,
-    is_complete: bool,
-    is_cut_off: bool,
     policy: WritePolicy,
 }
 
@@ -51,53 +49,25 @@ impl GraphFiles {
             Some(wanted) => objects_dir::position(&dirs, wanted)?,
         };
         let info = dirs[at].path().join("info");
-        let mut files = GraphFiles {
-            hash: repository.hash_kind(),
-            info,
-            layers: Vec::new(),
-            foreign_layers: 0,
-            is_chain: false,
-            is_complete: true,
-            is_cut_off: false,
-            policy: WritePolicy::of(repository.config())?,
+        let hash = repository.hash_kind();
+        let (chain, is_chain) = match map(&info.join("commit-graph")) {
+            Some(single) => (GraphChain { layers: vec![single], ..GraphChain::default() }, false),
+            None => match read_chain(&dirs, at, hash)? {
+                Some(chain) => (chain, true),
+                None => (below(&dirs, at, hash)?, false),
+            },
         };
-        if let Some(single) = map(&files.info.join("commit-graph")) {
-            files.layers.push(single);
-        } else if !files.read_chain(&dirs, at)? {
-            // A chain of this directory is built on the chain of an alternate.
-            for (number, dir) in dirs.iter().enumerate().filter(|(number, _)| *number != at) {
-                let mut below = GraphFiles { info: dir.path().join("info"), layers: Vec::new(), ..files };
-                if below.read_chain(&dirs, number)? && below.is_complete {
-                    files.foreign_layers = below.layers.len();
-                    files.layers = below.layers;
-                    break;
-                }
-            }
-        }
-        Ok(files)
-    }
-
-    /// Reads the chain of the directory with this number; false if there is none.
-    fn read_chain(&mut self, dirs: &[ObjectsDir], own: usize) -> Result<bool, Error> {
-        let Some(chain) = read_chain(dirs, own, self.hash)? else { return Ok(false) };
-        self.is_chain = true;
-        GraphChain {
-            layers: self.layers,
-            foreign_layers: self.foreign_layers,
-            is_complete: self.is_complete,
-            is_cut_off: self.is_cut_off,
-        } = chain;
-        Ok(true)
+        Ok(GraphFiles { hash, info, chain, is_chain, policy: WritePolicy::of(repository.config())? })
     }
 
     /// The files, base first; empty if there is no commit-graph.
     pub fn layers(&self) -> &[Mapped] {
-        &self.layers
+        &self.chain.layers
     }
 
     /// How many of them, from the base on, are in other object directories.
     pub fn foreign_layers(&self) -> usize {
-        self.foreign_layers
+        self.chain.foreign_layers
     }
 
     /// Whether it is a chain.
@@ -107,12 +77,12 @@ impl GraphFiles {
 
     /// Whether the list of the files of the chain is too short for one.
     pub fn is_cut_off(&self) -> bool {
-        self.is_cut_off
+        self.chain.is_cut_off
     }
 
     /// Whether every file that the chain names was found, and is built on those below.
     pub fn is_complete(&self) -> bool {
-        self.is_complete
+        !self.chain.is_incomplete
     }
 
     /// The file that readers open first, for messages.
@@ -151,9 +121,9 @@ impl GraphFiles {
         expiry: GraphExpiry,
     ) -> Result<(), Error> {
         let mut names: Vec<ObjectId> = Vec::new();
-        for layer in &self.layers[..kept] {
+        for layer in &self.chain.layers[..kept] {
             let Some(id) = self.checksum(layer) else { continue };
-            if !self.is_chain && self.foreign_layers == 0 {
+            if !self.is_chain && self.chain.foreign_layers == 0 {
                 self.publish_layer(&id, layer)?;
             }
             names.push(id);
@@ -176,7 +146,7 @@ impl GraphFiles {
 
     /// The policy for new files: replacements are durable before the old files are removed.
     fn writes(&self) -> WritePolicy {
-        if self.layers.is_empty() { self.policy } else { self.policy.of_rewrites() }
+        if self.chain.layers.is_empty() { self.policy } else { self.policy.of_rewrites() }
     }
 
     /// Touches files that have just left the chain, and removes those older than `before`. A reader of the
@@ -188,7 +158,8 @@ impl GraphFiles {
             Err(error) if packrace_os::is_absent(&error) => return Ok(()),
             Err(error) => return Err(Error::io(dir, error)),
         };
-        let replaced: Vec<ObjectId> = self.layers.iter().filter_map(|layer| self.checksum(layer)).collect();
+        let replaced: Vec<ObjectId> =
+            self.chain.layers.iter().filter_map(|layer| self.checksum(layer)).collect();
         for entry in entries {
             // As in git, whatever its name says.
             let name = entry.name.to_str().and_then(|name| name.strip_suffix(".graph"));
@@ -229,4 +200,14 @@ impl GraphFiles {
     fn single_path(&self) -> PathBuf {
         self.info.join("commit-graph")
     }
+}
+
+/// The chain of another object directory, which one of this directory is built on; empty if there is none.
+fn below(dirs: &[ObjectsDir], own: usize, hash: HashKind) -> Result<GraphChain, Error> {
+    for number in (0..dirs.len()).filter(|number| *number != own) {
+        if let Some(chain) = read_chain(dirs, number, hash)?.filter(|chain| !chain.is_incomplete) {
+            return Ok(GraphChain { foreign_layers: chain.layers.len(), ..chain });
+        }
+    }
+    Ok(GraphChain::default())
 }
