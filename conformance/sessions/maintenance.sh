@@ -514,6 +514,39 @@ damaged 'echo >>commit-graph-chain'
 damaged ': >commit-graph-chain'
 rm -rf kept
 
+## bytes behind the end of a commit-graph or multi-pack-index
+# in: sha1 sha256
+# exits: any
+history 4
+longer() {
+    chmod u+w "$1" && echo longer >>"$1"
+}
+git commit-graph write --reachable
+longer .git/objects/info/commit-graph
+git commit-graph verify
+git commit-graph write --reachable --no-progress
+git commit-graph verify
+git commit-graph write --reachable --split=replace
+commit one
+git commit-graph write --reachable --split=no-merge
+graphs=.git/objects/info/commit-graphs
+set -- $(cat "$graphs/commit-graph-chain")
+longer "$graphs/graph-$1.graph"
+git commit-graph verify
+git commit-graph verify --shallow
+longer "$graphs/graph-$2.graph"
+git commit-graph verify --shallow
+commit two
+git commit-graph write --reachable --split=no-merge
+git commit-graph write --reachable --split=replace
+git commit-graph verify
+stock repack -dq
+git multi-pack-index write
+longer .git/objects/pack/multi-pack-index
+git multi-pack-index verify
+git multi-pack-index write
+git multi-pack-index verify
+
 ## commit-graph of commits named
 # exits: 1
 history 4

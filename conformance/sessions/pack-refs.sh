@@ -96,3 +96,37 @@ git pack-refs --all
 git update-ref -d refs/heads/more
 readlink .git/packed-refs
 cat .git/elsewhere
+
+## messages name files as git sees them
+# in: files sha1 sha256
+# exits: any
+history 2
+mkdir sub
+stock pack-refs --all
+stock clone -q --bare . bare.git
+# everywhere ARGUMENTS: the command in and outside of repositories.
+everywhere() {
+    git "$@"
+    git -C sub "$@"
+    git --git-dir=.git "$@"
+    (cd sub && GIT_DIR=../.git git "$@")
+    git -C bare.git "$@"
+    git --git-dir=bare.git "$@"
+    git -C bare.git/refs "$@"
+}
+for git_dir in .git bare.git; do
+    cp "$git_dir/packed-refs" "$git_dir/whole"
+    echo 'bogus content' >>"$git_dir/packed-refs"
+done
+everywhere show-ref
+everywhere pack-refs --all
+for git_dir in .git bare.git; do
+    printf cut >"$git_dir/packed-refs"
+done
+everywhere for-each-ref
+for git_dir in .git bare.git; do
+    mv "$git_dir/whole" "$git_dir/packed-refs"
+    mkdir -p "$git_dir/refs/heads/in-the-way/below"
+    : >"$git_dir/refs/heads/in-the-way/below/file.lock"
+done
+everywhere update-ref refs/heads/in-the-way main

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
-    Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
-    TransactionMode, is_ref_name, is_safe_name,
+    Expected, Peeled, PrepareError, RefChange, RefEdit, RefError, RefObjects, RefWrites, Refusal,
+    StoredObjects, TransactionMode, is_ref_name, is_safe_name,
 };
 use packrace_store::{Repository, Snapshot};
 
@@ -58,7 +58,7 @@ impl<'a> RefChanges<'a> {
     pub fn run_one(&mut self, edit: RefEdit, failed: impl Fn(String) -> Fatal) -> Result<(), Fatal> {
         match self.run(vec![edit], TransactionMode::Atomic) {
             Ok(_) => Ok(()),
-            Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
+            Err(error) if ends_all(&error) => Err(Fatal::new(error)),
             Err(error) => Err(failed(error.to_string())),
         }
     }
@@ -78,6 +78,16 @@ impl<'a> RefChanges<'a> {
         let refs = self.repository.refs();
         let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
         prepared.commit(stored, &mut self.objects)
+    }
+}
+
+/// Whether git says only what this error says, whatever it was about to do.
+pub fn ends_all(error: &PrepareError) -> bool {
+    let is_damage = |error: &RefError| matches!(error, RefError::Line { .. } | RefError::Dangerous(_));
+    match error {
+        PrepareError::Vetoed(_) => true,
+        PrepareError::Store(error) => is_damage(error),
+        _ => false,
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// Reads the table of `count` chunks at `at`. Offsets must not decrease, and the last chunk must end
-    /// where the checksum begins, so that truncation is detected.
+    /// before the checksum, so that truncation is detected. Bytes between the two are wrong only for the checksum.
     pub(crate) fn parse(
         format: &'static str,
         bytes: &[u8],
@@ -55,8 +55,9 @@ impl Chunks {
             }
             entries.push((id, start as usize..end as usize));
         }
-        if table[usize::from(count)] != ([0; 4], chunks_end as u64) {
-            let what = "chunks do not end at the checksum";
+        let (id, end) = table[usize::from(count)];
+        if id != [0; 4] || end > chunks_end as u64 {
+            let what = "table of chunks has no end";
             return Err(Error::new(format, what, (table_end - ENTRY_BYTES) as u64));
         }
         Ok(Chunks { format, entries })

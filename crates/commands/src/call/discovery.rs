@@ -59,11 +59,11 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     if let Some(top) = &call.environment.init.work_tree {
         options.work_tree.named = Some(current()?.join(top));
     }
-    let repository = if let Some(path) = named_git_dir(call) {
+    let (mut repository, shown) = if let Some(path) = named_git_dir(call) {
         options.work_tree.default = Some(current()?);
         match Repository::open(&in_directory(call, path)?, &options) {
             Err(error) if error.is_no_repository() => return Ok(None),
-            opened => opened?,
+            opened => (opened?, options.work_tree.named.is_none().then(|| path.clone())),
         }
     } else {
         // A repository found by search may belong to another user, whose configuration is not trusted.
@@ -74,16 +74,33 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
             opened => Ok(Some(opened?)),
         };
         match search(call, open)? {
-            Discovery::Found(repository) => repository,
+            Discovery::Found(repository) => {
+                let shown = found_as(&repository, &current()?);
+                (repository, shown)
+            }
             Discovery::MountPoint(_) | Discovery::Nothing => return Ok(None),
         }
     };
+    let is_plain = repository.git_dir() == repository.common_dir() && repository.own_work_tree().is_none();
+    if let Some(shown) = shown.filter(|_| is_plain) {
+        repository.show_as(shown);
+    }
     // It is read, and wrong values are refused, also where it does not matter.
     repository.config().boolean("core.bare")?;
     if options.work_tree.named.is_none() {
         check_work_tree(call, &repository)?;
     }
     Ok(Some(repository))
+}
+
+/// What git calls a repository that is found from the directory `start`: it goes to the top of the work tree.
+fn found_as(repository: &Repository, start: &Path) -> Option<PathBuf> {
+    let git_dir = repository.git_dir();
+    if git_dir == start {
+        return Some(PathBuf::from("."));
+    }
+    let is_inside = git_dir.ends_with(".git") && git_dir.parent().is_some_and(|top| start.starts_with(top));
+    is_inside.then(|| PathBuf::from(".git"))
 }
 
 /// The repository that the caller names.

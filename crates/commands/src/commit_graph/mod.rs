@@ -25,7 +25,10 @@ use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWr
 use crate::progress::{self, Progress};
 use crate::work_tree::path_from_top;
 
-/// Exit code of `verify` when only a checksum is wrong.
+/// Exit code of `verify` when commits are wrong, or files of the chain are missing.
+const WRONG: u8 = 1;
+
+/// Exit code of `verify` when only a checksum is wrong. With missing files, the two are added.
 const WRONG_CHECKSUM: u8 = 2;
 
 /// Implements `git commit-graph`.
@@ -234,12 +237,7 @@ fn verify(
     let lens = graph.layer_lens();
     let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
     let start: u32 = lens[..first].iter().sum();
-    let (mut has_errors, mut is_flipped) = (!files.is_complete(), false);
-    let mut report = |text: String| {
-        has_errors = true;
-        progress.stop();
-        error_line!(call, "{text}");
-    };
+    let mut is_flipped = false;
     for count in first + 1..=lens.len() {
         let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
         if part.verify_last_checksum().is_err() {
@@ -247,16 +245,24 @@ fn verify(
             is_flipped = true;
         }
     }
+    let mut is_wrong = false;
+    let mut report = |text: String| {
+        is_wrong = true;
+        progress.stop();
+        error_line!(call, "{text}");
+    };
     verify_commits(&request_objects, &graph, start, &mut report, progress)?;
     progress.finish();
+    let mut code = match (is_wrong, is_flipped) {
+        (true, _) => WRONG,
+        (false, true) => WRONG_CHECKSUM,
+        (false, false) => 0,
+    };
     if !files.is_complete() {
         error_line!(call, "error: one or more commit-graph chain files could not be loaded");
+        code |= WRONG;
     }
-    match (has_errors, is_flipped) {
-        (true, _) => Err(Fatal::silent(1)),
-        (false, true) => Err(Fatal::silent(WRONG_CHECKSUM)),
-        (false, false) => Ok(()),
-    }
+    if code == 0 { Ok(()) } else { Err(Fatal::silent(code)) }
 }
 
 /// Why the first unreadable file cannot be opened, in git's words where it has some.

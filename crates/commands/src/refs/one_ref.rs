@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{
-    Expected, PrepareError, RefChange, RefEdit, Value, is_good_name, names_work_tree,
-};
+use packrace_store::refs::{Expected, RefChange, RefEdit, Value, is_good_name, names_work_tree};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::{RefChangeKind, RefsChangeOptions};
-use crate::ref_changes::{RefChanges, check_name, edit};
+use crate::ref_changes::{RefChanges, check_name, edit, ends_all};
 
 /// Implements the four subcommands.
 pub(super) fn run(call: &Call, kind: RefChangeKind, args: &RefsChangeOptions) -> Result<(), Fatal> {
@@ -115,7 +113,7 @@ fn rename(mut changes: RefChanges<'_>, old: &[u8], new: &[u8], message: &[u8]) -
     }
     match refs.rename(old, new, message, &changes.writes, &mut changes.objects) {
         Ok(()) => Ok(()),
-        Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
+        Err(error) if ends_all(&error) => Err(Fatal::new(error)),
         Err(error) => Err(Fatal::error(error)),
     }
 }

@@ -15,7 +15,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::call::streams::InputReader;
 use crate::options::UpdateRefOptions;
-use crate::ref_changes::{RefChanges, check_name, edit};
+use crate::ref_changes::{RefChanges, check_name, edit, ends_all};
 
 /// Read size for commands on standard input.
 const READ_BYTES: usize = 1 << 20;
@@ -230,7 +230,7 @@ impl<'a> StdinSession<'a> {
 
 fn failed(prefix: &str, error: PrepareError) -> Fatal {
     match &error {
-        PrepareError::Vetoed(_) => Fatal::new(error),
+        _ if ends_all(&error) => Fatal::new(error),
         // Git finds these while it reads commands.
         PrepareError::Refused(refusal)
             if matches!(refusal.cause, Cause::NoObject { .. } | Cause::NotACommit { .. }) =>

@@ -167,6 +167,8 @@ pub(super) fn root_names(dirs: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
 #[derive(Debug)]
 pub(super) struct PackedFile {
     path: PathBuf,
+    /// In messages.
+    shown: PathBuf,
     refs: Option<PackedRefs<Mapped>>,
     /// For errors, which show lines.
     bytes: Mapped,
@@ -179,8 +181,8 @@ impl PackedFile {
         let io = |source| RefError::Io { path: path.clone(), source };
         // Before opening: if the file is replaced in between, the next check sees another identity.
         let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
-        let mut packed =
-            PackedFile { path: path.clone(), refs: None, bytes: Mapped::from(Vec::new()), identity };
+        let (shown, bytes) = (dirs.shown(&path), Mapped::from(Vec::new()));
+        let mut packed = PackedFile { path: path.clone(), shown, refs: None, bytes, identity };
         match Mapped::open_or_read(&path, Role::Refs) {
             Ok(bytes) => packed.bytes = bytes,
             Err(error) if is_absent(&error) => return Ok(packed),
@@ -215,6 +217,17 @@ impl PackedFile {
         check_unchanged(&self.bytes)
     }
 
+    /// An error if a line is damaged. Reads all of them.
+    pub(super) fn check_lines(&self) -> Result<(), RefError> {
+        for found in self.refs.iter().flat_map(|refs| refs.iter_from(b"")) {
+            let PackedRef { name, .. } = found.map_err(|source| self.damaged(source))?;
+            if !name.starts_with(b"refs/") {
+                self.check_name(name)?;
+            }
+        }
+        self.check()
+    }
+
     /// Its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -241,11 +254,11 @@ impl PackedFile {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&name[..name.len().min(MAX_SHOWN_BYTES)]).into_owned();
-        Err(RefError::Line { what: "packed refname is dangerous", path: self.path.clone(), line })
+        Err(RefError::Dangerous(line))
     }
 
     pub(super) fn damaged(&self, source: packrace_format::Error) -> RefError {
-        damaged(&self.path, &self.bytes, source)
+        damaged(&self.shown, &self.bytes, source)
     }
 }
 
@@ -580,7 +593,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         symlink("pipe", path.join("refs/heads/to-pipe")).unwrap();
 
-        let dirs = RefDirs { git_dir: path.into(), common_dir: path.into() };
+        let dirs = RefDirs::of(path.into(), path.into());
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
         let files = RefFiles::read(&dirs, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();

@@ -209,7 +209,7 @@ pub struct Resolved {
 impl RefStore {
     /// The refs in these directories, which are equal unless `git_dir` belongs to a linked work tree.
     pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
-        RefStore { dirs: RefDirs { git_dir, common_dir }, backend, hash, elsewhere: None }
+        RefStore { dirs: RefDirs::of(git_dir, common_dir), backend, hash, elsewhere: None }
     }
 
     /// As above, where the configuration says that refs are.
@@ -236,7 +236,12 @@ impl RefStore {
             Some(elsewhere) if elsewhere.is_in(&git_dir) => common_dir.clone(),
             Some(_) => common_dir.join("worktrees").join(git_dir.file_name().unwrap_or_default()),
         };
-        RefStore { dirs: RefDirs { git_dir, common_dir }, ..self.clone() }
+        RefStore { dirs: RefDirs { git_dir, common_dir, shown: self.dirs.shown.clone() }, ..self.clone() }
+    }
+
+    /// Calls the repository's directory so in messages.
+    pub(crate) fn show_as(&mut self, shown: PathBuf) {
+        self.dirs.shown = shown;
     }
 
     /// The directory of the repository.

@@ -74,9 +74,20 @@ pub(super) struct RefDirs {
     pub(super) git_dir: PathBuf,
     /// Shared by all work trees.
     pub(super) common_dir: PathBuf,
+    /// What messages call `common_dir`.
+    pub(super) shown: PathBuf,
 }
 
 impl RefDirs {
+    pub(super) fn of(git_dir: PathBuf, common_dir: PathBuf) -> Self {
+        RefDirs { git_dir, shown: common_dir.clone(), common_dir }
+    }
+
+    /// What messages call a file below `common_dir`.
+    pub(super) fn shown(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.common_dir).map_or_else(|_| path.to_owned(), |below| self.shown.join(below))
+    }
+
     pub(super) fn place<'a>(&self, name: &'a [u8]) -> Place<'a> {
         if !is_per_worktree(name) {
             return Place { holder: Holder::Common, name };
@@ -156,8 +167,8 @@ mod tests {
         let common = common.path();
         std::fs::create_dir_all(common.join("worktrees/a")).unwrap();
         std::os::unix::fs::symlink(common, common.join("link")).unwrap();
-        let dirs = |git_dir: &str| RefDirs { git_dir: common.join(git_dir), common_dir: common.to_owned() };
-        let main = RefDirs { git_dir: common.to_owned(), common_dir: common.to_owned() };
+        let dirs = |git_dir: &str| RefDirs::of(common.join(git_dir), common.to_owned());
+        let main = dirs("");
         let check = |dirs: &RefDirs, name: &str, path: &str, plain: &str| {
             let name = name.as_bytes();
             assert_eq!(dirs.path_of(name), common.join(path));

@@ -253,6 +253,11 @@ impl Repository {
         self.hash
     }
 
+    /// Makes messages about refs call the directory of the repository `shown`, which is otherwise its path.
+    pub fn show_as(&mut self, shown: PathBuf) {
+        self.refs.show_as(shown);
+    }
+
     /// The refs.
     pub fn refs(&self) -> &RefStore {
         &self.refs

@@ -153,6 +153,11 @@ impl FileLocks {
         self.packed.len()
     }
 
+    /// An error if a line of `packed-refs` is damaged.
+    pub(super) fn check_packed(&self) -> Result<(), RefError> {
+        self.packed.check_lines()
+    }
+
     /// The value of a ref that is not locked.
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
         Ok(match read_loose(&self.dirs, name, self.hash)? {
@@ -412,8 +417,9 @@ impl FileLocks {
             return Ok(None);
         }
         let name = String::from_utf8_lossy(name);
+        let shown = self.dirs.shown(&path);
         let words =
-            || format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());
+            || format!("there is a non-empty directory '{}' blocking reference '{name}'", shown.display());
         Ok(is_dir().then(|| Cause::Blocked(words())))
     }
 

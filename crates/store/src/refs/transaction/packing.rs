@@ -43,7 +43,7 @@ impl RefStore {
         match self.backend {
             Backend::Files => self.pack_files(which, writes, objects),
             Backend::Reftable => {
-                let RefDirs { git_dir, common_dir } = &self.dirs;
+                let RefDirs { git_dir, common_dir, .. } = &self.dirs;
                 let own = (git_dir != common_dir).then_some(git_dir);
                 for dir in [Some(common_dir), own].into_iter().flatten() {
                     let dir = dir.join("reftable");
@@ -70,6 +70,8 @@ impl RefStore {
         if which.is_auto && wanted.len() < least_loose(locks.packed_len()) {
             return Ok(());
         }
+        // Rewriting copies what does not change as it is.
+        locks.check_packed()?;
         let mut found = Vec::with_capacity(wanted.len());
         for (name, id) in &wanted {
             if objects.kind(id).map_err(PrepareError::Objects)?.is_none() {
