@@ -317,3 +317,38 @@ stock cat-file -t "$old"
 git repack --cruft --cruft-expiration=all -dq
 stock cat-file -t "$old"
 stock count-objects -v | grep -v size
+
+## pack-objects: what is reused from packs with bitmaps
+# in: sha1 sha256
+repository
+git config maintenance.auto false
+for name in a b c; do
+    commit "$name"
+    stock repack -dq
+done
+# totals SETTING: the last line for a clone, for its beginning, and for one commit.
+totals() {
+    for wants in HEAD HEAD~1 'HEAD~1 ^HEAD~2'; do
+        for form in --delta-base-offset --no-delta-base-offset; do
+            printf '%s\n' $wants | git -c "$1" pack-objects --revs --stdout --progress $form 2>&1 >pack | grep Total
+            stock index-pack -o idx pack >objects
+        done
+    done
+}
+stock multi-pack-index write --bitmap
+for setting in pack.allowPackReuse=single pack.allowPackReuse=MULTI pack.allowPackReuse=true feature.experimental=true \
+    pack.allowPackReuse=false; do
+    totals "$setting"
+done
+stock repack -adqb
+rm -f .git/objects/pack/multi-pack-index
+for setting in pack.allowPackReuse pack.allowPackReuse=multi pack.allowPackReuse=No; do
+    totals "$setting"
+done
+rm -f pack idx objects *.rev
+
+## pack-objects: a value of pack.allowPackReuse that is none
+# exits: 128 128
+history 1
+echo HEAD | git -c pack.allowPackReuse=some pack-objects --revs --stdout
+echo HEAD | git -c pack.allowPackReuse=1 pack-objects --revs --stdout

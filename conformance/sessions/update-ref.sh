@@ -278,3 +278,30 @@ id=$(stock rev-parse HEAD)
 printf '%s %s A U Thor <author@example.com> 1 +0000\tcheckout: moving from @{-1} to main\n' $id $id >>.git/logs/HEAD
 git update-ref refs/values/one @{-1}
 git update-ref refs/values/one @{-1}@{0}
+
+## reftables that are not merged
+# in: reftable
+history 2
+tables() {
+    wc -l <.git/reftable/tables.list
+}
+GIT_TEST_REFTABLE_AUTOCOMPACTION=true git update-ref refs/heads/zero HEAD
+git pack-refs
+for name in one two three; do
+    GIT_TEST_REFTABLE_AUTOCOMPACTION=false git update-ref "refs/heads/$name" HEAD
+    tables
+done
+GIT_TEST_REFTABLE_AUTOCOMPACTION=false git pack-refs
+tables
+
+## a directory in the way of a ref that has a value
+# in: files
+# exits: 128 128 128 128
+history 2
+mkdir -p .git/refs/heads/in-the-way/below
+: >.git/refs/heads/in-the-way/below/file.lock
+git update-ref refs/heads/in-the-way HEAD HEAD~1
+git update-ref refs/heads/in-the-way HEAD
+git symbolic-ref refs/heads/symbolic refs/heads/in-the-way
+git update-ref refs/heads/symbolic HEAD HEAD~1
+echo 'update refs/heads/in-the-way HEAD HEAD~1' | git update-ref --stdin

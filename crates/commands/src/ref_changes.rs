@@ -36,6 +36,7 @@ impl<'a> RefChanges<'a> {
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         writes.hooks = Some(Arc::new(hooks::of(call, repository)?));
         writes.is_quarantined = call.environment.is_quarantined;
+        writes.tables.compacts &= !call.environment.keeps_tables;
         Ok(RefChanges {
             call,
             repository,
@@ -83,12 +84,7 @@ impl<'a> RefChanges<'a> {
 
 /// Whether git says only what this error says, whatever it was about to do.
 pub fn ends_all(error: &PrepareError) -> bool {
-    let is_damage = |error: &RefError| matches!(error, RefError::Line { .. } | RefError::Dangerous(_));
-    match error {
-        PrepareError::Vetoed(_) => true,
-        PrepareError::Store(error) => is_damage(error),
-        _ => false,
-    }
+    matches!(error, PrepareError::Vetoed(_) | PrepareError::Store(RefError::Line { .. }))
 }
 
 /// An edit with default settings.

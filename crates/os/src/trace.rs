@@ -174,10 +174,18 @@ pub fn data_json(category: &str, key: &str, value: impl FnOnce() -> String) {
 
 /// Reports the version of the wire protocol.
 pub fn negotiated(version: u8) {
+    transfer("negotiated-version", &version.to_string());
+}
+
+/// Reports the client's name for its own session.
+pub fn client_session(id: &str) {
+    transfer("client-sid", id);
+}
+
+/// Reports a value that concerns the connection.
+fn transfer(key: &str, value: &str) {
     if is_on() {
-        let (category, key) = ("transfer", "negotiated-version");
-        let value = &version.to_string();
-        tell(TraceStep::Data { of_repository: false, category, key, value, is_json: false });
+        tell(TraceStep::Data { of_repository: false, category: "transfer", key, value, is_json: false });
     }
 }
 

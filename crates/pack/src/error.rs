@@ -55,6 +55,8 @@ pub(crate) enum Reason {
     CommitLoop,
     #[error("more than 4294967295 objects")]
     TooManyObjects,
+    #[error("invalid pack.allowPackReuse value: '{0}'")]
+    PackReuseScope(String),
     #[error("unable to access sparse blob in '{0}'")]
     NoPatterns(String),
     #[error("unable to parse sparse filter data in {0}")]
@@ -106,6 +108,7 @@ impl Error {
             | Reason::CommitLoop => ErrorKind::Corrupt,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,
+            Reason::PackReuseScope(_) => ErrorKind::Misconfigured,
             Reason::Cancelled => ErrorKind::Cancelled,
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,

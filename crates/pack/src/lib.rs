@@ -72,5 +72,5 @@ pub use progress::{NoProgress, Phase, ProgressSink, Totals};
 pub use request_objects::RequestObjects;
 pub use select::plan::PackRequest;
 pub use select::{filter, islands, plan, reach, ref_pattern};
-pub use settings::{MAX_DEPTH, MAX_TREE_DEPTH, Settings};
+pub use settings::{MAX_DEPTH, MAX_TREE_DEPTH, PackReuseScope, Settings};
 pub use walk::{connectivity, negotiate, shallow};

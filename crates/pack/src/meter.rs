@@ -98,10 +98,9 @@ impl Meter {
 
 /// Git's closing line for a complete pack.
 pub fn total_line(totals: &Totals) -> String {
-    let Totals { objects, deltas, reused, reused_deltas, pack_reused } = totals;
-    let packs = u32::from(*pack_reused > 0);
+    let Totals { objects, deltas, reused, reused_deltas, pack_reused, packs_reused } = totals;
     format!(
-        "Total {objects} (delta {deltas}), reused {reused} (delta {reused_deltas}), pack-reused {pack_reused} (from {packs})\n"
+        "Total {objects} (delta {deltas}), reused {reused} (delta {reused_deltas}), pack-reused {pack_reused} (from {packs_reused})\n"
     )
 }
 

@@ -73,20 +73,25 @@ pub struct Totals {
     pub reused: u32,
     /// Reused objects that are deltas.
     pub reused_deltas: u32,
-    /// Objects of a pack that was sent unchanged; these are not counted as deltas or as reused.
+    /// Objects reused from a pack that was sent unchanged, or whose bitmaps found them ([`PackReuseScope`]); these are not
+    /// counted as deltas or as reused.
+    ///
+    /// [`PackReuseScope`]: crate::PackReuseScope
     pub pack_reused: u32,
+    /// The packs that they are from.
+    pub packs_reused: u32,
 }
 
 impl Totals {
-    /// The numbers by their names in git's traces; `packs_reused` counts the packs that were sent unchanged.
-    pub fn by_name(&self, packs_reused: u32) -> [(&'static str, u32); 6] {
+    /// The numbers by their names in git's traces.
+    pub fn by_name(&self) -> [(&'static str, u32); 6] {
         [
             ("written", self.objects),
             ("written/delta", self.deltas),
             ("reused", self.reused),
             ("reused/delta", self.reused_deltas),
             ("pack-reused", self.pack_reused),
-            ("packs-reused", packs_reused),
+            ("packs-reused", self.packs_reused),
         ]
     }
 }

@@ -1,7 +1,7 @@
 use packrace_store::publish::pack_compression;
 use packrace_store::{BIG_FILE_BYTES, Config};
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::names::NameHashVersion;
 
 /// How a pack is made: the `pack.*` and pack-objects settings that change its content or cost.
@@ -35,10 +35,44 @@ pub struct Settings {
     pub reuse_deltas: bool,
     /// Whether stored bytes are reused at all (otherwise `--no-reuse-object`).
     pub reuse_objects: bool,
+    /// Which packs are reused as packs if bitmaps find the objects (`pack.allowPackReuse`).
+    pub pack_reuse: PackReuseScope,
     /// The deepest tree that a filter by paths visits (`core.maxTreeDepth`).
     pub max_tree_depth: usize,
     /// Threads for the delta search; at least 1 (`pack.threads`).
     pub threads: usize,
+}
+
+/// From which packs objects count as reused from a pack, not one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum PackReuseScope {
+    /// None. Every entry is looked at, and objects of several packs are compared to find better deltas.
+    Off,
+    /// The pack of the bitmaps; of a multi-pack-index, the preferred one.
+    #[default]
+    Single,
+    /// All packs that the bitmaps cover.
+    Multi,
+}
+
+impl PackReuseScope {
+    fn of(config: &Config) -> Result<Self, Error> {
+        let is_experimental = config.boolean("feature.experimental")?.unwrap_or(false);
+        let default = if is_experimental { PackReuseScope::Multi } else { PackReuseScope::Single };
+        let Some(value) = config.string("pack.allowPackReuse") else { return Ok(default) };
+        match value.to_ascii_lowercase().as_slice() {
+            b"single" => Ok(PackReuseScope::Single),
+            b"multi" => Ok(PackReuseScope::Multi),
+            // As in git, no numbers.
+            b"" | b"true" | b"yes" | b"on" | b"false" | b"no" | b"off" => {
+                match config.boolean("pack.allowPackReuse")? {
+                    Some(false) => Ok(PackReuseScope::Off),
+                    _ => Ok(PackReuseScope::Single),
+                }
+            }
+            _ => Err(Reason::PackReuseScope(String::from_utf8_lossy(&value).into_owned()).into()),
+        }
+    }
 }
 
 /// The default of `core.maxTreeDepth` (git-config).
@@ -64,6 +98,7 @@ impl Default for Settings {
             big_file_bytes: BIG_FILE_BYTES,
             reuse_deltas: true,
             reuse_objects: true,
+            pack_reuse: PackReuseScope::default(),
             max_tree_depth: MAX_TREE_DEPTH,
             threads: 1,
         }
@@ -98,6 +133,7 @@ impl Settings {
             },
             compression: pack_compression(config)?,
             big_file_bytes: config.big_file_bytes()?,
+            pack_reuse: PackReuseScope::of(config)?,
             max_tree_depth: Settings::max_tree_depth(config)?,
             threads: Settings::threads(config, threads)?,
             ..default

@@ -40,7 +40,6 @@ pub struct TracedPhases {
     step: Option<(PackStep, TraceRegion)>,
     /// Of the packs since the last [`TracedPhases::end`].
     totals: Option<Totals>,
-    packs_reused: u32,
 }
 
 impl TracedPhases {
@@ -95,9 +94,9 @@ impl TracedPhases {
             (&mut all.reused, pack.reused),
             (&mut all.reused_deltas, pack.reused_deltas),
             (&mut all.pack_reused, pack.pack_reused),
+            (&mut all.packs_reused, pack.packs_reused),
         ];
         sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
-        self.packs_reused = self.packs_reused.saturating_add(u32::from(pack.pack_reused > 0));
     }
 
     /// The work is done, or is interrupted by a message.
@@ -112,9 +111,8 @@ impl TracedPhases {
     pub fn end(&mut self) {
         self.hide();
         self.step = None;
-        let packs_reused = std::mem::take(&mut self.packs_reused);
         if let Some(totals) = self.totals.take() {
-            let numbers = totals.by_name(packs_reused);
+            let numbers = totals.by_name();
             numbers.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));
         }
     }

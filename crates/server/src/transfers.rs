@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use packrace_os::clock::Clock;
+use packrace_os::trace;
 
 use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
 
@@ -196,7 +197,9 @@ impl Transfer {
     /// Records the client's name for its own session.
     pub fn client_is(&self, session_id: &[u8]) {
         // The first name counts.
-        let _ = self.client_session_id.set(kept(session_id));
+        if self.client_session_id.set(kept(session_id)).is_ok() {
+            trace::client_session(self.client_session_id().unwrap_or_default());
+        }
     }
 
     /// The client's name for its own session: untrusted text of a bounded length.

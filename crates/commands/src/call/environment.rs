@@ -107,6 +107,8 @@ pub struct Environment {
     pub http: HttpVariables,
     /// Whether a hook of a push runs this whose objects are in quarantine (`GIT_QUARANTINE_PATH`).
     pub is_quarantined: bool,
+    /// Whether reftables are not merged after a change (`GIT_TEST_REFTABLE_AUTOCOMPACTION=false`).
+    pub keeps_tables: bool,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
     /// Whether packets are traced.
@@ -159,6 +161,7 @@ impl Environment {
         let path = |name: &str| path_in(get(name));
         let text = |name: &str| text_of(get(name));
         let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
+        let is_off = |name: &str| text(name).is_some_and(|value| !is_true(&value));
         let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
         let person = |role: &str| Person {
             name: bytes(&format!("GIT_{role}_NAME")),
@@ -173,11 +176,11 @@ impl Environment {
             xdg_config_home: path("XDG_CONFIG_HOME"),
             config_system: path("GIT_CONFIG_SYSTEM"),
             config_global: get("GIT_CONFIG_GLOBAL").map(PathBuf::from),
-            no_system_config: text("GIT_CONFIG_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            no_system_config: flag("GIT_CONFIG_NOSYSTEM"),
             config_overrides: Vec::new(),
             config_parameters: text("GIT_CONFIG_PARAMETERS"),
             config_count_error: None,
-            no_system_attributes: text("GIT_ATTR_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            no_system_attributes: flag("GIT_ATTR_NOSYSTEM"),
             attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
             last_config: None,
             object_directory: path("GIT_OBJECT_DIRECTORY"),
@@ -186,7 +189,7 @@ impl Environment {
             git_dir: path("GIT_DIR"),
             discovery_limits: DiscoveryLimits::new(
                 get("GIT_CEILING_DIRECTORIES"),
-                text("GIT_DISCOVERY_ACROSS_FILESYSTEM").is_some_and(|value| is_true(&value)),
+                flag("GIT_DISCOVERY_ACROSS_FILESYSTEM"),
             ),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
@@ -197,12 +200,12 @@ impl Environment {
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
-            has_no_advice: text("GIT_ADVICE").is_some_and(|value| !is_true(&value)),
+            has_no_advice: is_off("GIT_ADVICE"),
             is_paged: flag("GIT_PAGER_IN_USE"),
             forms_diffs: get("GIT_DIFF_OPTS").is_some() || get("COLUMNS").is_some(),
             progress_delay: text("GIT_PROGRESS_DELAY"),
             sudo_user: text("SUDO_UID").and_then(|user| user.parse().ok()),
-            assume_other_owner: text("GIT_TEST_ASSUME_DIFFERENT_OWNER").is_some_and(|value| is_true(&value)),
+            assume_other_owner: flag("GIT_TEST_ASSUME_DIFFERENT_OWNER"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
             pathspecs: SpecDefaults {
@@ -216,6 +219,7 @@ impl Environment {
             init: InitVariables::from_lookup(get),
             http: HttpVariables::from_lookup(get),
             is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
+            keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
             session_id: String::new(),
             packet_trace: PacketTraceVariables {
                 target: get("GIT_TRACE_PACKET").unwrap_or_default(),

@@ -34,7 +34,10 @@ pub struct EntryHeader {
     pub length: usize,
 }
 
-/// The type of a delta that names its base by id (gitformat-pack, "object types").
+/// The type of a delta that names its base by distance (gitformat-pack, "object types").
+const OFS_DELTA: u8 = 6;
+
+/// The type of a delta that names its base by id.
 const REF_DELTA: u8 = 7;
 
 /// Reads the entry header at the start of `bytes`, which may extend to the end of the pack.
@@ -62,7 +65,7 @@ pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, E
         2 => EntryKind::Object(Kind::Tree),
         3 => EntryKind::Object(Kind::Blob),
         4 => EntryKind::Object(Kind::Tag),
-        6 => EntryKind::OfsDelta { distance: parse_distance(bytes, &mut at)? },
+        OFS_DELTA => EntryKind::OfsDelta { distance: parse_distance(bytes, &mut at)? },
         REF_DELTA => {
             let end = at + hash.len_in_bytes();
             let base = bytes.get(at..end).ok_or_else(|| cut_off(bytes.len()))?;
@@ -77,6 +80,11 @@ pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, E
 /// Whether an entry that begins with this byte is a delta that names its base by id.
 pub fn names_its_base(first: u8) -> bool {
     type_of(first) == REF_DELTA
+}
+
+/// Whether an entry that begins with this byte is a delta.
+pub fn is_delta(first: u8) -> bool {
+    matches!(type_of(first), OFS_DELTA | REF_DELTA)
 }
 
 fn type_of(first: u8) -> u8 {

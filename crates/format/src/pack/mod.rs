@@ -21,8 +21,8 @@ mod entry;
 pub use delta_encode::DeltaIndex;
 pub use delta_invert::invert;
 pub use entry::{
-    EntryHeader, EntryHeaderBytes, EntryKind, MAX_ENTRY_HEADER_BYTES, names_its_base, parse_entry_header,
-    write_entry_header,
+    EntryHeader, EntryHeaderBytes, EntryKind, MAX_ENTRY_HEADER_BYTES, is_delta, names_its_base,
+    parse_entry_header, write_entry_header,
 };
 
 use crate::{Error, be};

@@ -38,9 +38,6 @@ pub enum RefError {
         /// The line.
         line: String,
     },
-    /// The name of a packed ref is that of a file outside of those for refs; in git's words.
-    #[error("packed refname is dangerous: {0}")]
-    Dangerous(String),
     /// The ref of this name has a name or a value that git refuses.
     #[error("bad object {0}")]
     Bad(String),
@@ -65,9 +62,7 @@ impl RefError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             RefError::Io { .. } | RefError::Faulted(_) | RefError::Unstable(_) => ErrorKind::Unavailable,
-            RefError::Damaged { .. } | RefError::Line { .. } | RefError::Dangerous(_) | RefError::Bad(_) => {
-                ErrorKind::Corrupt
-            }
+            RefError::Damaged { .. } | RefError::Line { .. } | RefError::Bad(_) => ErrorKind::Corrupt,
             RefError::File { source, .. } => source.kind(),
             RefError::Conflict(_) => ErrorKind::Conflict,
             RefError::Write(_) => ErrorKind::Refused,

@@ -5,6 +5,7 @@
 
 mod files;
 mod migrate;
+mod packed_file;
 mod reflog;
 mod reftable;
 mod stamp;
@@ -239,11 +240,6 @@ impl RefStore {
         RefStore { dirs: RefDirs { git_dir, common_dir, shown: self.dirs.shown.clone() }, ..self.clone() }
     }
 
-    /// Calls the repository's directory so in messages.
-    pub(crate) fn show_as(&mut self, shown: PathBuf) {
-        self.dirs.shown = shown;
-    }
-
     /// The directory of the repository.
     fn repository(&self) -> &Path {
         self.elsewhere.as_ref().map_or(&self.dirs.common_dir, |elsewhere| &elsewhere.repository)
@@ -314,7 +310,7 @@ impl RefStore {
                 Err(RefError::Write("failed to look up reference: Invalid argument".to_owned()))
             }
             files::LooseFile::Absent => {
-                Ok(files::PackedFile::read(&self.dirs, self.hash)?.find(name)?.is_some())
+                Ok(packed_file::PackedFile::read(&self.dirs, self.hash)?.find(name)?.is_some())
             }
         }
     }

@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{is_good_name, is_safe_name};
+use super::{RefStore, is_good_name, is_safe_name};
 
 /// Refs below these directories belong to a work tree.
 pub(super) const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
@@ -76,6 +76,13 @@ pub(super) struct RefDirs {
     pub(super) common_dir: PathBuf,
     /// What messages call `common_dir`.
     pub(super) shown: PathBuf,
+}
+
+impl RefStore {
+    /// Calls the repository's directory so in messages.
+    pub(crate) fn show_as(&mut self, shown: PathBuf) {
+        self.dirs.shown = shown;
+    }
 }
 
 impl RefDirs {

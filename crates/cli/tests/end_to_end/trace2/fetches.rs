@@ -11,18 +11,23 @@ use crate::running::PACKRACE;
 
 /// The events of a fetch with these arguments.
 fn events(tool: &Path, repo: &Repo, arguments: &[String]) -> Vec<Value> {
-    let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace");
     let request = Script::new().line("command=fetch").line("object-format=sha1").delim();
     let request = arguments.iter().fold(request, |request, line| request.line(line)).flush();
+    answered(tool, repo, "upload-pack", 2, &request)
+}
+
+/// The events of a service that answers a request in this version of the protocol.
+fn answered(tool: &Path, repo: &Repo, service: &str, version: u8, request: &Script) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
     let input = dir.path().join("request");
     std::fs::write(&input, request.bytes()).unwrap();
     let mut command = Command::new(tool);
     clean_environment(&mut command);
-    command.args(["upload-pack", "--stateless-rpc"]).arg(repo.path());
-    command.env("GIT_PROTOCOL", "version=2").env("GIT_TRACE2_EVENT", &trace);
+    command.args([service, "--stateless-rpc"]).arg(repo.path());
+    command.env("GIT_PROTOCOL", format!("version={version}")).env("GIT_TRACE2_EVENT", &trace);
     command.stdin(std::fs::File::open(&input).unwrap()).stdout(Stdio::null());
-    assert!(command.status().unwrap().success(), "{arguments:?}");
+    assert!(command.status().unwrap().success(), "{service}, version {version}");
     let trace = std::fs::read_to_string(trace).unwrap();
     trace.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
@@ -91,4 +96,29 @@ fn requests_and_packs_are_told_as_by_git() {
         };
         assert_eq!(regions(&ours), regions(&theirs), "{case:?}");
     }
+}
+
+#[test]
+fn the_session_of_a_client_is_told() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    repo.git(&["config", "transfer.advertiseSID", "true"]);
+    let tip = repo.git(&["rev-parse", "main"]).trim().to_owned();
+    let old = Script::new().line(&format!("want {tip} session-id=client/1 ofs-delta")).flush().line("done");
+    let new =
+        Script::new().line("command=fetch").line("object-format=sha1").line("session-id=client/1").delim();
+    let new = new.line(&format!("want {tip}")).line("done").flush();
+    for (version, request) in [(0, &old), (1, &old), (2, &new)] {
+        let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)]
+            .map(|tool| values(&answered(tool, &repo, "upload-pack", version, request), "transfer"));
+        assert_eq!(ours, theirs, "version {version}");
+        assert!(ours.contains(&("client-sid".to_owned(), "client/1".into())), "{ours:?}");
+    }
+    let told = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
+        repo.git(&["update-ref", "refs/heads/gone", &tip]);
+        let words = format!("{tip} {} refs/heads/gone\0report-status session-id=client/2", "0".repeat(40));
+        let deletion = Script::new().line(&words).flush();
+        values(&answered(tool, &repo, "receive-pack", 0, &deletion), "transfer")
+    });
+    assert_eq!(told[1], told[0]);
+    assert!(told[1].contains(&("client-sid".to_owned(), "client/2".into())), "{told:?}");
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::names::NameHash;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::{Order, PackPlan, Selected};
-use crate::settings::MAX_DEPTH;
+use crate::settings::{MAX_DEPTH, PackReuseScope};
 
 use super::{DeltaBase, EntryNo, How};
 
@@ -70,7 +70,8 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     {
         return Ok(true);
     }
-    if settings.window > 0 && (plan.has_likely_bases() || plan.packs.len() > 1 && !plan.is_by_bitmap) {
+    let searches_packs = !plan.is_by_bitmap || settings.pack_reuse == PackReuseScope::Off;
+    if settings.window > 0 && (plan.has_likely_bases() || plan.packs.len() > 1 && searches_packs) {
         return Ok(true);
     }
     for (pack, selected) in &plan.packs {

@@ -5,17 +5,18 @@ mod maker;
 mod reuse;
 mod segment;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use packrace_format::{pack, pack_index};
 use packrace_object::TrailerHasher;
-use packrace_store::Pack;
+use packrace_store::{Pack, PackIx};
 
 use crate::encode::compose;
 use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink, Totals};
 use crate::select::plan::{PackPlan, Selected};
+use crate::settings::PackReuseScope;
 use composed::Composed;
 use maker::Maker;
 use reuse::PackReuse;
@@ -36,6 +37,10 @@ pub struct PackStream {
     /// Bytes produced so far: the offset of the next entry in the new pack.
     written: u64,
     totals: Totals,
+    /// The packs whose objects count as reused from a pack, as far as they are reused.
+    reusable: BTreeSet<PackIx>,
+    /// Those of them that were.
+    reused: BTreeSet<PackIx>,
     /// Objects reported as progress.
     done: u32,
     with_index: bool,
@@ -55,6 +60,8 @@ enum State {
         at: usize,
         /// What is left of them.
         entries: Range<usize>,
+        /// How many of all are deltas.
+        deltas: u32,
     },
     /// Loose objects, after all packs.
     Loose {
@@ -81,6 +88,8 @@ impl PackStream {
             ready: VecDeque::new(),
             written: 0,
             totals,
+            reusable: BTreeSet::new(),
+            reused: BTreeSet::new(),
             done: 0,
             with_index: false,
             entries: Vec::new(),
@@ -129,6 +138,7 @@ impl PackStream {
             }
             match std::mem::replace(&mut self.state, State::End) {
                 State::Header => {
+                    self.reusable = self.reusable_packs();
                     let is_composed = self.with_index || compose::is_needed(&self.plan)?;
                     if !is_composed && let Some((whole, trailer)) = self.whole_pack() {
                         self.ready = whole;
@@ -153,7 +163,9 @@ impl PackStream {
                     let more = self.advance_pack(&mut reuse)?;
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
-                State::WholePack { at, entries } => self.state = self.advance_whole_pack(at, entries),
+                State::WholePack { at, entries, deltas } => {
+                    self.state = self.advance_whole_pack(at, entries, deltas);
+                }
                 State::Loose { at } => self.state = self.advance_loose(at)?,
                 State::Composed(mut composed) => {
                     if self.advance_composed(&mut composed)? {
@@ -205,8 +217,8 @@ impl PackStream {
     fn pack_state(&self, at: usize) -> State {
         let Some((pack, selected)) = self.plan.packs.get(at) else { return State::Loose { at: 0 } };
         let entries = if *selected == Selected::All { self.whole_entries(at) } else { None };
-        match entries.filter(|_| self.has_own_bases(at)) {
-            Some(entries) => State::WholePack { at, entries },
+        match entries.zip(self.deltas_with_own_bases(at)) {
+            Some((entries, deltas)) => State::WholePack { at, entries, deltas },
             None => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
         }
     }
@@ -217,15 +229,51 @@ impl PackStream {
         &self.plan.request_objects.snapshot().packs()[pack.0 as usize]
     }
 
-    /// Whether all deltas of a stored pack name their bases by distance, so that they are in the pack: a damaged repository
-    /// may have packs whose bases are in each other.
-    fn has_own_bases(&self, at: usize) -> bool {
+    /// How many deltas a stored pack has, if all name their bases by distance, so that they are in the pack: a damaged
+    /// repository may have packs whose bases are in each other.
+    fn deltas_with_own_bases(&self, at: usize) -> Option<u32> {
         let stored = self.stored(at);
-        (0..stored.len()).all(|position| {
-            let start = usize::try_from(stored.entry_range(position).0).ok();
-            let first = start.and_then(|start| stored.bytes().get(start));
-            first.is_some_and(|byte| !pack::names_its_base(*byte))
-        })
+        let mut deltas = 0;
+        for position in 0..stored.len() {
+            let first = *stored.bytes().get(usize::try_from(stored.entry_range(position).0).ok()?)?;
+            if pack::names_its_base(first) {
+                return None;
+            }
+            deltas += u32::from(pack::is_delta(first));
+        }
+        Some(deltas)
+    }
+
+    /// The packs that bitmaps let be reused as packs; without bitmaps, those that are sent as a whole are.
+    fn reusable_packs(&self) -> BTreeSet<PackIx> {
+        let has_bitmap = self.plan.counts_by_bitmap && !self.with_index;
+        let covered = || self.plan.request_objects.snapshot().bitmapped_packs().into_iter();
+        match self.plan.settings.pack_reuse {
+            PackReuseScope::Single if has_bitmap => covered().take(1).collect(),
+            PackReuseScope::Multi if has_bitmap => covered().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Counts objects of a pack whose stored entries were sent.
+    fn count(&mut self, pack: PackIx, objects: u32, deltas: u32) {
+        if objects > 0 && self.reusable.contains(&pack) {
+            self.totals.pack_reused += objects;
+            self.totals.packs_reused += u32::from(self.reused.insert(pack));
+        } else {
+            self.totals.reused += objects;
+            self.totals.deltas += deltas;
+            self.totals.reused_deltas += deltas;
+        }
+    }
+
+    /// Counts the objects of a pack that was sent as a whole.
+    fn count_whole(&mut self, at: usize, deltas: u32) {
+        let (pack, _) = self.plan.packs[at];
+        if !self.plan.counts_by_bitmap {
+            self.reusable.insert(pack);
+        }
+        self.count(pack, self.stored(at).len(), deltas);
     }
 
     /// The bytes of all entries of a stored pack, if the client accepts its deltas unchanged.
@@ -234,6 +282,7 @@ impl PackStream {
         let bytes = stored.bytes();
         let header = pack::Header::parse(bytes).ok()?;
         let is_ours = header.version == 2 && header.objects == stored.len() && self.plan.ofs_delta;
+        let is_ours = is_ours && self.plan.settings.pack_reuse != PackReuseScope::Off;
         let trailer_at = bytes.len().checked_sub(self.plan.request_objects.hash().len_in_bytes())?;
         // The index has the checksum of the pack that it was made for.
         (is_ours && trailer_at >= pack::HEADER_BYTES && bytes[trailer_at..] == *stored.checksum().as_bytes())
@@ -243,7 +292,11 @@ impl PackStream {
     /// Sends a stored pack as a whole, if the plan holds exactly its objects and the client accepts its
     /// deltas unchanged.
     fn whole_pack(&mut self) -> Option<(VecDeque<Segment>, Segment)> {
-        let [(_, Selected::All)] = self.plan.packs.as_slice() else { return None };
+        let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return None };
+        if self.plan.counts_by_bitmap && !self.reusable.contains(pack) {
+            // Its deltas are to be counted.
+            return None;
+        }
         let entries = self.whole_entries(0).filter(|_| self.plan.loose.is_empty())?;
         let (stored, trailer_at) = (self.stored(0), entries.end);
         let mut segments = VecDeque::new();
@@ -252,7 +305,7 @@ impl PackStream {
             Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
         }));
         let trailer = Segment::Mapped(stored.map().clone(), trailer_at..stored.bytes().len());
-        self.totals.pack_reused = self.totals.objects;
+        self.count_whole(0, 0);
         self.done = self.totals.objects;
         Some((segments, trailer))
     }
@@ -262,9 +315,7 @@ impl PackStream {
         let step = reuse.next(&self.plan, self.written)?;
         let Some(step) = step else { return Ok(false) };
         self.done += step.objects;
-        self.totals.reused += step.objects;
-        self.totals.deltas += step.deltas;
-        self.totals.reused_deltas += step.deltas;
+        self.count(reuse.pack(), step.objects, step.deltas);
         match step.bytes {
             reuse::StepBytes::Span(range) => {
                 let map = self.plan.request_objects.snapshot().packs()[reuse.pack().0 as usize].map().clone();
@@ -285,15 +336,14 @@ impl PackStream {
     }
 
     /// Emits a part of a pack that is sent as it is.
-    fn advance_whole_pack(&mut self, at: usize, entries: Range<usize>) -> State {
+    fn advance_whole_pack(&mut self, at: usize, entries: Range<usize>, deltas: u32) -> State {
         let end = entries.end.min(entries.start + MAX_SPAN_BYTES);
         self.push(Segment::Mapped(self.stored(at).map().clone(), entries.start..end));
         if end < entries.end {
-            return State::WholePack { at, entries: end..entries.end };
+            return State::WholePack { at, entries: end..entries.end, deltas };
         }
-        let objects = self.stored(at).len();
-        self.done += objects;
-        self.totals.pack_reused += objects;
+        self.count_whole(at, deltas);
+        self.done += self.stored(at).len();
         self.pack_state(at + 1)
     }
 
@@ -309,9 +359,10 @@ impl PackStream {
     fn advance_composed(&mut self, composed: &mut Composed) -> Result<bool, Error> {
         let Some(piece) = composed.next(&self.plan, &mut self.maker, self.written)? else { return Ok(false) };
         self.done += piece.objects;
-        self.totals.deltas += piece.deltas;
-        self.totals.reused += piece.reused;
-        self.totals.reused_deltas += piece.reused_deltas;
+        self.totals.deltas += piece.deltas - piece.reused_deltas;
+        if let Some((pack, _)) = &piece.mapped {
+            self.count(*pack, piece.reused, piece.reused_deltas);
+        }
         if !piece.owned.is_empty() {
             self.push_owned(piece.owned);
         }

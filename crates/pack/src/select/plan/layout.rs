@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use packrace_object::ObjectId;
 use packrace_store::{PackIx, Snapshot};
 
 use crate::error::{Error, Reason};
@@ -88,7 +87,11 @@ pub(super) fn lay_out(
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     let finds_bases_by_name =
         objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
-    let had_tips = had_tips(snapshot, request, &found);
+    let is_strict = matches!(request.missing, MissingObjects::Errors | MissingObjects::Promised);
+    let is_complete = is_strict && request.shallow.is_empty() && snapshot.shallow().is_empty();
+    let may_use_bitmap = is_complete && snapshot.has_bitmap_files();
+    let asks_bitmap_for_had =
+        may_use_bitmap && request.thin && request.filter.is_none() && !found.is_by_bitmap;
     Ok(PackPlan {
         request_objects: request_objects.clone(),
         packs,
@@ -100,9 +103,10 @@ pub(super) fn lay_out(
         settings: request.settings,
         order: Order::default(),
         is_by_bitmap: found.is_by_bitmap,
+        counts_by_bitmap: may_use_bitmap,
         names,
         bases: if request.thin { found.bases } else { Vec::new() },
-        had_tips,
+        had_tips: if asks_bitmap_for_had { request.haves.clone() } else { Vec::new() },
         finds_bases_by_name,
         islands: None,
         deltas: None,
@@ -124,14 +128,4 @@ fn knows_names(
         && found.had.count_packed(0..request_objects.packed_end()) > 0
         && names.version() != NameHashVersion::V2
         && request_objects.snapshot().bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
-}
-
-/// What the client has with all that it reaches, if bitmaps can tell what that is and the walk has not asked them.
-fn had_tips(snapshot: &Snapshot, request: &PackRequest, found: &MarkedObjects) -> Vec<ObjectId> {
-    let is_strict = matches!(request.missing, MissingObjects::Errors | MissingObjects::Promised);
-    let has_all = request.filter.is_none() && request.shallow.is_empty() && snapshot.shallow().is_empty();
-    match request.thin && is_strict && has_all && !found.is_by_bitmap && snapshot.has_bitmap_files() {
-        true => request.haves.clone(),
-        false => Vec::new(),
-    }
 }

@@ -104,6 +104,8 @@ pub struct PackPlan {
     pub(crate) order: Order,
     /// The objects were found by bitmaps: no search for better deltas between packs.
     pub(crate) is_by_bitmap: bool,
+    /// Whether git would find them by bitmaps, which says how reused objects are counted.
+    pub(crate) counts_by_bitmap: bool,
     pub(crate) names: Names,
     /// What the client has with all that it reaches, if bitmaps can tell what that is and have not yet.
     pub(crate) had_tips: Vec<ObjectId>,

@@ -97,6 +97,7 @@ const HARMLESS: &[&str] = &[
     "extensions.preciousobjects",
     "extensions.refstorage",
     "extensions.worktreeconfig",
+    "feature.experimental",
     "feature.manyfiles",
     "gc.auto",
     "gc.autodetach",
@@ -131,6 +132,7 @@ const HARMLESS: &[&str] = &[
     "merge.conflictstyle",
     "merge.default",
     "merge.directoryrenames",
+    "pack.allowpackreuse",
     "pack.compression",
     "pack.deltacachelimit",
     "pack.deltacachesize",
@@ -242,7 +244,6 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     "init.defaultbranch",
     "init.defaultobjectformat",
     "init.defaultrefformat",
-    "feature.experimental",
     "init.templatedir",
     "packrace.createonpush",
     // The file must be in the served folder: `FsckSettings`.

@@ -246,6 +246,22 @@ impl Snapshot {
         &self.set().units
     }
 
+    /// The packs whose objects the bitmaps cover, the preferred one of a multi-pack-index first; empty if there are no
+    /// bitmaps.
+    pub fn bitmapped_packs(&self) -> Vec<PackIx> {
+        // The index that bitmaps belong to comes first.
+        match self.units().first().filter(|_| self.has_bitmap_files()).map(|unit| &unit.index) {
+            None => Vec::new(),
+            Some(UnitIndex::Pack(pack)) => vec![*pack],
+            Some(UnitIndex::Multi { index, packs, .. }) => {
+                let first = index.position_at_bit(0).and_then(|position| index.pack_and_offset_at(position));
+                let preferred = first.map(|(pack, _)| packs[pack as usize]);
+                let others = packs.iter().copied().filter(|pack| Some(*pack) != preferred);
+                preferred.into_iter().chain(others).collect()
+            }
+        }
+    }
+
     /// The shallow boundary of this repository's own history.
     pub fn shallow(&self) -> &[ObjectId] {
         &self.shared.sources.shallow

@@ -23,8 +23,13 @@ use super::RefWrites;
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
 
+/// Merges tables after a change, if that is not turned off.
+pub(super) fn after_change(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
+    if writes.tables.compacts { geometrically(dir, writes, hash) } else { Ok(()) }
+}
+
 /// Merges tables that are too small relative to newer ones. A concurrent compaction is not an error.
-pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
+pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();

@@ -22,7 +22,8 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 use packrace_os::is_absent;
 
-use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
+use super::super::files::{LooseFile, LooseValue, read_loose};
+use super::super::packed_file::PackedFile;
 use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, reflog};
 use super::directories::{Listings, first_file, remove_empty_parents, remove_tree};
 use super::sync::{sync_all, sync_dir};
@@ -133,6 +134,8 @@ impl FileLocks {
                 if matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_))
                     && let Some(cause) = self.clear_for(&step.name)?
                 {
+                    let is_expected = matches!(step.expected, Expected::Id(_) | Expected::Symbolic(_));
+                    let cause = if is_expected { Cause::Missing(step.name.clone()) } else { cause };
                     return Ok(LockedRef::Refused(cause));
                 }
                 if self.packed_lock.is_none() {

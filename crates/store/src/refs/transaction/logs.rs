@@ -139,7 +139,7 @@ impl RefStore {
         }
         let dir = side.dir.clone();
         side.write(records, writes)?;
-        if let Err(error) = compaction::after(&dir, writes, self.hash) {
+        if let Err(error) = compaction::after_change(&dir, writes, self.hash) {
             tracing::warn!("cannot compact reftables: {error}");
         }
         Ok(())

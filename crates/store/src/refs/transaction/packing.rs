@@ -48,7 +48,7 @@ impl RefStore {
                 for dir in [Some(common_dir), own].into_iter().flatten() {
                     let dir = dir.join("reftable");
                     match which.is_auto {
-                        true => compaction::after(&dir, writes, self.hash)?,
+                        true => compaction::geometrically(&dir, writes, self.hash)?,
                         false => compaction::all(&dir, writes, self.hash)?,
                     }
                 }

@@ -219,7 +219,7 @@ impl StackLocks {
         }
         for dir in written {
             // The transaction is committed. The next one tries again to compact the stack.
-            if let Err(error) = compaction::after(&dir, &self.writes, self.hash) {
+            if let Err(error) = compaction::after_change(&dir, &self.writes, self.hash) {
                 tracing::warn!("cannot compact reftables: {error}");
             }
         }

@@ -39,6 +39,8 @@ pub struct TableWrites {
     pub options: TableOptions,
     /// Each table is at least this many times as large as the next newer one (`reftable.geometricFactor`).
     pub factor: u16,
+    /// Whether tables are merged after a change. Otherwise only `pack-refs` merges them.
+    pub compacts: bool,
     /// Whether tables survive a power loss once a list names them. False for a copied stack.
     pub synced: bool,
 }
@@ -69,6 +71,7 @@ impl TableWrites {
                 ..default
             },
             factor: factor.map_or(DEFAULT_FACTOR, |factor: i64| factor as u16),
+            compacts: true,
             synced: true,
         })
     }
