@@ -208,12 +208,7 @@ impl Environment {
             assume_other_owner: flag("GIT_TEST_ASSUME_DIFFERENT_OWNER"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
-            pathspecs: SpecDefaults {
-                literal: flag("GIT_LITERAL_PATHSPECS"),
-                glob: flag("GIT_GLOB_PATHSPECS"),
-                noglob: flag("GIT_NOGLOB_PATHSPECS"),
-                icase: flag("GIT_ICASE_PATHSPECS"),
-            },
+            pathspecs: spec_defaults(&flag),
             committer: person("COMMITTER"),
             author: person("AUTHOR"),
             init: InitVariables::from_lookup(get),
@@ -420,6 +415,15 @@ fn parse_bytes(text: &str) -> Option<usize> {
 
 fn is_true(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+}
+
+fn spec_defaults(flag: &dyn Fn(&str) -> bool) -> SpecDefaults {
+    SpecDefaults {
+        literal: flag("GIT_LITERAL_PATHSPECS"),
+        glob: flag("GIT_GLOB_PATHSPECS"),
+        noglob: flag("GIT_NOGLOB_PATHSPECS"),
+        icase: flag("GIT_ICASE_PATHSPECS"),
+    }
 }
 
 fn split_assignment(text: &str) -> (String, Option<String>) {

@@ -11,7 +11,7 @@ pub const ERRORS: &str = "docs/errors.md";
 pub const RUNBOOK: &str = "docs/runbook.md";
 
 /// Where texts come from that clients, operators and logs of a server get. A path that ends in `/` is a folder.
-const SOURCES_OF_ERRORS: [&str; 25] = [
+const SOURCES_OF_ERRORS: [&str; 26] = [
     "crates/cli/src/bucket.rs",
     "crates/cli/src/process.rs",
     "crates/cli/src/sandbox.rs",
@@ -34,6 +34,7 @@ const SOURCES_OF_ERRORS: [&str; 25] = [
     "crates/store/src/publish/",
     "crates/store/src/quarantine/",
     "crates/store/src/refs/files.rs",
+    "crates/store/src/refs/packed_file.rs",
     "crates/store/src/refs/reftable.rs",
     "crates/store/src/refs/transaction/",
     "crates/store/src/repository/",
