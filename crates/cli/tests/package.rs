@@ -322,8 +322,8 @@ fn an_upgrade_restarts_and_a_removal_stops() {
         ["systemctl", "deb-systemd-helper", "deb-systemd-invoke", "systemd-sysusers", "systemd-tmpfiles"]
     {
         let path = folder.path().join(program);
-        fs::write(&path, format!("#!/bin/sh\necho {program} \"$@\" >>'{}'\n", notes.display())).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\necho {program} \"$@\" >>'{}'\n", notes.display());
+        packrace_testkit::write_program(&path, &script);
     }
     let noted = |script: &str, args: &[&str]| {
         let _ = fs::remove_file(&notes);

@@ -384,11 +384,9 @@ fn only_what_is_exported() {
 
 #[test]
 fn hooks_are_the_repositorys_or_nobodys_or_those_of_a_folder() {
-    use std::os::unix::fs::PermissionsExt as _;
     let hook = |path: &Path, text: &str| {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, format!("#!/bin/sh\necho {text} >>\"$(dirname \"$0\")/../ran\"\n")).unwrap();
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\necho {text} >>\"$(dirname \"$0\")/../ran\"\n");
+        packrace_testkit::write_program(path, &script);
     };
     for (from, own, other, path) in [
         ("repository", true, false, None),

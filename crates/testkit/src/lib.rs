@@ -16,6 +16,7 @@ mod history;
 mod layout;
 pub mod mounted;
 pub mod peer;
+mod program;
 mod random;
 pub mod raw_client;
 pub mod received;
@@ -25,6 +26,7 @@ pub use bucket_server::BucketServer;
 pub use builder::{RefFormat, Repo, RepoBuilder, Size, reachable_objects};
 pub use extent::Extent;
 pub use git::{Git, clean_environment, in_newest_words};
+pub use program::{copy_program, write_program};
 pub use random::Random;
 pub use storage::{Bitmap, GraphLayout, Loose, Storage};
 

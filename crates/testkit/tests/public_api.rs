@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -82,8 +81,7 @@ fn parse(list: &str) -> (&str, BTreeSet<&str>) {
 fn no_user_is_broken_without_a_new_version() {
     let folder = tempfile::tempdir().unwrap();
     let wrapper = folder.path().join("rustdoc");
-    fs::write(&wrapper, WRAPPER).unwrap();
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    packrace_testkit::write_program(&wrapper, WRAPPER);
     describe(&wrapper);
     let (version, breaking) = version();
     let renews = std::env::var("PUBLIC_API").is_ok_and(|what| what == "renew");

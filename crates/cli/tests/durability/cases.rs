@@ -313,8 +313,7 @@ pub fn write_receiver(path: &Path, pid_file: &Path) {
     let script = format!(
         "#!/bin/sh\necho $$ >'{pid_file}.new'\nmv '{pid_file}.new' '{pid_file}'\nexec '{binary}' receive-pack \"$@\"\n"
     );
-    std::fs::write(path, script).unwrap();
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    packrace_testkit::write_program(path, &script);
 }
 
 /// Whether git finds an object there.

@@ -110,7 +110,7 @@ fn everything_else_is_left_to_packrace() {
 fn without_packrace() {
     let dir = tempfile::tempdir().unwrap();
     let alone = dir.path().join("packrace-service");
-    std::fs::copy(SERVICE, &alone).unwrap();
+    packrace_testkit::copy_program(Path::new(SERVICE), &alone);
     let mut command = Command::new(&alone);
     clean_environment(&mut command);
     let ran = command.arg("show-ref").env("PATH", dir.path()).output().unwrap();

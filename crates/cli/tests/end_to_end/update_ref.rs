@@ -1,9 +1,8 @@
 //! `packrace update-ref` prints and does the same as `git update-ref`.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use packrace_testkit::{Git, RefFormat};
+use packrace_testkit::{Git, RefFormat, write_program};
 
 use crate::ref_twins::{RefTwins, in_both_formats, state};
 use crate::running::{packrace, stock_git};
@@ -298,12 +297,10 @@ fn batches_refuse_one_of_two_names_in_each_others_way() {
 /// Writes a hook that records its input in `told` beside the repository, and fails in the state `VETO`.
 fn write_hook(path: &Path, veto: &str) {
     let hook = path.join("hooks/reference-transaction");
-    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let script = format!(
         "#!/bin/sh\n(echo \"$1 $(git rev-parse --git-dir)\"; sort) >>../told\n[ \"$1\" != '{veto}' ]\n"
     );
-    std::fs::write(&hook, script).unwrap();
-    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&hook, &script);
 }
 
 fn hook_log(path: &Path) -> String {

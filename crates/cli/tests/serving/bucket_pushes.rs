@@ -1,7 +1,5 @@
 //! Pushes to a bucket, by stock git and through several nodes.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use packrace_testkit::{BucketServer, Repo};
 
 use super::bucket::{Node, Store, log_of};
@@ -66,9 +64,7 @@ pub(super) fn node(store: &Store, args: &[&str]) -> Node {
 pub(super) fn hooks(all: &[(&str, String)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, script) in all {
-        let path = dir.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        packrace_testkit::write_program(&dir.path().join(name), &format!("#!/bin/sh\n{script}"));
     }
     dir
 }

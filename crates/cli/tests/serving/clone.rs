@@ -146,9 +146,8 @@ fn passwords_come_from_where_git_has_them() {
     server.check("", &[], &http, 128);
     server.check("", &[], &server.http("alice@"), 128);
     let askpass = server.file("askpass");
-    std::fs::write(&askpass, "#!/bin/sh\ncase $1 in Username*) echo alice;; *) echo open sesame;; esac\n")
-        .unwrap();
-    access::set_mode(&askpass, 0o755);
+    let answers = "#!/bin/sh\ncase $1 in Username*) echo alice;; *) echo open sesame;; esac\n";
+    packrace_testkit::write_program(Path::new(&askpass), answers);
     server.check("", &[("GIT_ASKPASS", &askpass)], &http, 0);
     server.check("", &[("SSH_ASKPASS", &askpass)], &server.http("alice@"), 0);
     server.check(&format!("[core]\naskPass = {askpass}\n"), &[], &http, 0);

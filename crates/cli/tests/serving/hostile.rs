@@ -1,8 +1,6 @@
 //! Input from unauthenticated clients, and responses to it: clients cannot forge lines of the log, and see no
 //! local paths.
 
-use std::path::Path;
-
 use super::*;
 
 /// A pack without objects.
@@ -39,13 +37,7 @@ pub fn refs(server: &Server) -> String {
     Git::stock().run(&server.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/new*"])
 }
 
-pub fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let _ = std::fs::remove_file(path);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
+pub use packrace_testkit::write_program as script;
 
 #[test]
 fn options_that_no_hook_could_be_told_end_the_push() {

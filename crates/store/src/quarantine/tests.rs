@@ -256,11 +256,9 @@ fn hooks_see_what_those_of_git_see() {
         std::fs::create_dir(&target).unwrap();
         Git::stock().run(&target, &["init", "-q", "--bare", "--template="]);
         let said = parent.path().join("said");
-        std::fs::create_dir(target.join("hooks")).unwrap();
         let hook = target.join("hooks/pre-receive");
         let script = format!("#!/bin/sh\nenv >'{}'\n", said.display());
-        std::fs::write(&hook, script).unwrap();
-        std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+        packrace_testkit::write_program(&hook, &script);
         let borrowed = [parent.path().join("col:on.git/objects"), push.objects()];
         let text = join_alternates(borrowed.iter().map(PathBuf::as_path));
         let receive =

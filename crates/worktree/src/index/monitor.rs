@@ -69,7 +69,6 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
     use packrace_store::publish::ObjectsStored;
@@ -93,8 +92,7 @@ mod tests {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
         let monitor = dir.path().join(".git/monitor");
-        std::fs::write(&monitor, "#!/bin/sh\nprintf 'token\\0'\n").unwrap();
-        std::fs::set_permissions(&monitor, std::fs::Permissions::from_mode(0o755)).unwrap();
+        packrace_testkit::write_program(&monitor, "#!/bin/sh\nprintf 'token\\0'\n");
         git(&["add", "."]);
         git(&["config", "core.fsmonitor", ".git/monitor"]);
         git(&["update-index", "--fsmonitor"]);

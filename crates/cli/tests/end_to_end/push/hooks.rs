@@ -41,11 +41,7 @@ fn record(repository: &Path, new_id: &str, names: &[&str]) {
     }
 }
 
-pub fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
+pub use packrace_testkit::write_program as script;
 
 /// Variables of CGI and of the way in which the tests start git, which hooks inherit.
 const NOT_COMPARED: [&str; 5] =

@@ -6,7 +6,7 @@ mod steps;
 use std::path::Path;
 use std::process::Command;
 
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, write_program};
 use serde_json::Value;
 
 use crate::running::PACKRACE;
@@ -165,10 +165,7 @@ fn traces_look_like_gits() {
 fn hooked(dir: &Path, script: &str) -> (std::path::PathBuf, String) {
     let repo = dir.join("repo.git");
     Git::stock().run(dir, &["init", "-q", "--bare", "repo.git"]);
-    std::fs::create_dir_all(repo.join("hooks")).unwrap();
-    let hook = repo.join("hooks/reference-transaction");
-    std::fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&repo.join("hooks/reference-transaction"), &format!("#!/bin/sh\n{script}\n"));
     let tree = Git::stock().run(&repo, &["hash-object", "-t", "tree", "-w", "/dev/null"]);
     let commit = Git::stock().run(&repo, &["commit-tree", "-m", "x", tree.trim()]);
     (repo, commit.trim().to_owned())
@@ -255,10 +252,7 @@ fn hooks_are_regions() {
     let both = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
         let dir = tempfile::tempdir().unwrap();
         Git::stock().run(dir.path(), &["init", "-q"]);
-        let hook = dir.path().join(".git/hooks/post-index-change");
-        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        std::fs::write(&hook, "#!/bin/sh\nexit 3\n").unwrap();
-        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(&dir.path().join(".git/hooks/post-index-change"), "#!/bin/sh\nexit 3\n");
         std::fs::write(dir.path().join("f"), "f").unwrap();
         let trace = dir.path().join(".git/trace");
         let mut command = Command::new(tool);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, write_program};
 use serde_json::Value;
 
 use crate::running::PACKRACE;
@@ -326,13 +326,10 @@ fn events_are_written_as_they_happen() {
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let hook = top.join("work tree/.git/hooks/reference-transaction");
-    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    std::fs::write(
+    write_program(
         &hook,
-        format!("#!/bin/sh\n[ \"$1\" = prepared ] && cp '{0}/trace' '{0}/seen'\nexit 0\n", top.display()),
-    )
-    .unwrap();
-    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        &format!("#!/bin/sh\n[ \"$1\" = prepared ] && cp '{0}/trace' '{0}/seen'\nexit 0\n", top.display()),
+    );
     traced(Path::new(PACKRACE), &top, &["update-ref", "refs/heads/x", "HEAD"], &[]);
     let seen = std::fs::read_to_string(top.join("seen")).unwrap();
     let last: Value = serde_json::from_str(seen.lines().last().unwrap()).unwrap();
