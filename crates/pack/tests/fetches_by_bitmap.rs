@@ -9,7 +9,9 @@ use std::sync::Arc;
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{KeptDeltas, NoProgress, PackRequest, RepositoryDeltas, RequestObjects};
+use packrace_pack::{
+    KeptDeltas, NoProgress, PackRequest, PackReuseScope, RepositoryDeltas, RequestObjects, Settings,
+};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
@@ -76,7 +78,10 @@ fn fetch_with(
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     let (wants, haves) = (vec![id(repo, want)], vec![id(repo, have)]);
-    let request = PackRequest { wants, haves, thin: true, ofs_delta: true, ..PackRequest::default() };
+    // Deltas that are reused are counted, too.
+    let settings = Settings { pack_reuse: PackReuseScope::Off, ..Settings::default() };
+    let request =
+        PackRequest { wants, haves, thin: true, ofs_delta: true, settings, ..PackRequest::default() };
     let plan = plan(&request_objects, &adjusted(request), &NoProgress).unwrap();
     let mut stream = PackStream::new(plan.with_deltas(deltas));
     let mut pack = Vec::new();

@@ -8,7 +8,7 @@ use packrace_object::ObjectId;
 use packrace_os::allocations::{Counting, counted};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{NoProgress, PackRequest, RequestObjects, Totals};
+use packrace_pack::{NoProgress, PackRequest, PackReuseScope, RequestObjects, Settings, Totals};
 use packrace_server::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Repo, RepoBuilder, Size, Storage};
@@ -40,7 +40,9 @@ impl ClientSink for Sink {
 fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {
     let ids = repo.git(&["rev-parse", wants]);
     let wants = ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
-    PackRequest { wants, ofs_delta, threads: 1, ..PackRequest::default() }
+    // Deltas that are reused are counted, too.
+    let settings = Settings { pack_reuse: PackReuseScope::Off, ..Settings::default() };
+    PackRequest { wants, ofs_delta, threads: 1, settings, ..PackRequest::default() }
 }
 
 /// Streams the pack in frames; tells how it was put together, and its allocations.

@@ -23,17 +23,21 @@ pub fn expiry_of_objects(text: &str) -> Option<i64> {
 }
 
 /// A date whose year is written with four digits, first or last: the month comes first in `01/31/2026` and
-/// `01-31-2026`, the day in `31.01.2026`. As in git, they change places if there is no such month.
+/// `01-31-2026`, the day in `31.01.2026`. As in git, they change places if there is no such month. A time and a zone may follow,
+/// with dots for spaces.
 fn in_iso_order(text: &str) -> Option<String> {
     let separator = text.chars().find(|letter| matches!(letter, '/' | '-' | '.'))?;
-    let mut numbers = text.split(separator);
-    let [one, two, three] = [numbers.next()?, numbers.next()?, numbers.next()?];
+    let mut numbers = text.splitn(3, separator);
+    let [one, two, last] = [numbers.next()?, numbers.next()?, numbers.next()?];
+    let (three, time) =
+        last.split_at(last.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(last.len()));
     let (year, first, second) = if one.len() == 4 { (one, two, three) } else { (three, one, two) };
     let [first, second]: [u32; 2] = [first.parse().ok()?, second.parse().ok()?];
     let is_day_first = first > 12 || (separator == '.' && one.len() < 4 && second <= 12);
     let (month, day) = if is_day_first { (second, first) } else { (first, second) };
-    let is_date = numbers.next().is_none() && year.len() == 4;
-    is_date.then(|| format!("{year}-{month:02}-{day:02}"))
+    let is_date = year.len() == 4 && (time.is_empty() || time.starts_with(['.', ' ']));
+    let time = time.replace('.', " ");
+    is_date.then(|| format!("{year}-{month:02}-{day:02}{}", time.trim_end()))
 }
 
 #[cfg(test)]
@@ -60,6 +64,11 @@ mod tests {
             check(text, expiry("2026-01-31"));
         }
         check("02/01/2026", expiry("2026-02-01"));
+        for text in ["07.04.2005.15:15:00.-0700", "2005-04-07.15:15:00.-0700", "04/07/2005 15:15:00 -0700"] {
+            check(text, Some(1_112_912_100));
+        }
+        check("07.04.2005.noon", None);
+        check("07.04.2005é", None);
         check("01.02.2026", expiry("2026-02-01"));
         check("", None);
     }
