@@ -335,7 +335,8 @@ totals() {
         done
     done
 }
-stock multi-pack-index write --bitmap
+preferred=$(cd .git/objects/pack && ls *.idx | sort | head -n 1)
+stock multi-pack-index write --bitmap "--preferred-pack=$preferred"
 for setting in pack.allowPackReuse=single pack.allowPackReuse=MULTI pack.allowPackReuse=true feature.experimental=true \
     pack.allowPackReuse=false; do
     totals "$setting"
