@@ -215,7 +215,7 @@ fn rules_for_refs() {
     };
     // Hooks do not run for refs that the rules refuse.
     let heard = guarded.server.repository().join("heard");
-    super::hostile::script(
+    packrace_testkit::write_program(
         &guarded.server.repository().join("hooks/pre-receive"),
         "#!/bin/sh\necho \"$REMOTE_USER\" >>heard; cat >>heard\n",
     );

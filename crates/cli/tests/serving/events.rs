@@ -105,7 +105,7 @@ fn each_push_is_a_line() {
 
     // Refused changes have no line: a hook refuses one of two refs.
     let hook = recorded.server.repository().join("hooks/update");
-    hostile::script(&hook, "#!/bin/sh\ntest \"$1\" != refs/heads/no\n");
+    packrace_testkit::write_program(&hook, "#!/bin/sh\ntest \"$1\" != refs/heads/no\n");
     let refused = recorded.push("http", &["HEAD:refs/heads/no"]);
     assert!(!refused.status.success());
     let body = recorded.push("http", &["refs/heads/*:refs/heads/x/*"]);

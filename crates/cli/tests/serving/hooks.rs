@@ -1,6 +1,8 @@
 //! Hooks of pushes to `serve`: their rights and limits, and pushes whose hooks fail.
 
-use super::hostile::{PUSHING, push, refs, script};
+use packrace_testkit::write_program;
+
+use super::hostile::{PUSHING, push, refs};
 use super::*;
 
 #[test]
@@ -17,7 +19,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
     for (name, declined) in [("pre-receive", "pre-receive hook declined"), ("update", "hook declined")] {
         let hook = hooks.join(name);
         for (text, words) in ways {
-            script(&hook, text);
+            write_program(&hook, text);
             let answer = push(&server, "refs/heads/new");
             assert!(answer.contains(&format!("ng refs/heads/new {declined}")), "{name} {text}: {answer}");
             assert!(answer.contains(&words.replace("{}", name)), "{name} {text}: {answer}");
@@ -33,7 +35,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
         std::fs::remove_file(&hook).unwrap();
     }
     // A hook that runs after the push does not affect it.
-    script(&hooks.join("post-receive"), "#!/bin/sh\nsleep 1000\n");
+    write_program(&hooks.join("post-receive"), "#!/bin/sh\nsleep 1000\n");
     let answer = push(&server, "refs/heads/new");
     assert!(answer.contains("ok refs/heads/new") && answer.contains("time limit exceeded"), "{answer}");
     assert_eq!(refs(&server), "refs/heads/new\n");
@@ -59,7 +61,7 @@ fn hooks_get_what_they_need_and_no_more() {
          exit 0\n",
         secret.display()
     );
-    script(&server.repository().join("hooks/pre-receive"), &hook);
+    write_program(&server.repository().join("hooks/pre-receive"), &hook);
     let answer = push(&server, "refs/heads/new");
     assert!(answer.contains("ok refs/heads/new"), "{answer}\n{}", server.log());
     let recorded = |name: &str| std::fs::read_to_string(server.repository().join(name)).unwrap();
@@ -96,7 +98,10 @@ fn without_a_sandbox_hooks_reach_what_their_user_may() {
     let variables = [("TMPDIR", inside.path().to_str().unwrap())];
     let server = Server::start(PUSHING, &["--set", "sandbox.enabled=false"], &variables);
     let made = outside.path().join("made");
-    script(&server.repository().join("hooks/update"), &format!("#!/bin/sh\necho x >{}\n", made.display()));
+    write_program(
+        &server.repository().join("hooks/update"),
+        &format!("#!/bin/sh\necho x >{}\n", made.display()),
+    );
     assert!(push(&server, "refs/heads/new").contains("ok refs/heads/new"));
     assert!(made.exists());
     assert!(server.log().contains("sandbox: disabled"), "{}", server.log());

@@ -1,6 +1,8 @@
 //! Input from unauthenticated clients, and responses to it: clients cannot forge lines of the log, and see no
 //! local paths.
 
+use packrace_testkit::write_program;
+
 use super::*;
 
 /// A pack without objects.
@@ -37,14 +39,15 @@ pub fn refs(server: &Server) -> String {
     Git::stock().run(&server.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/new*"])
 }
 
-pub use packrace_testkit::write_program as script;
-
 #[test]
 fn options_that_no_hook_could_be_told_end_the_push() {
     let server = Server::start(PUSHING, &[], &[]);
     Git::stock().run(&server.repository(), &["config", "receive.advertisePushOptions", "true"]);
     let hook_output = server.repository().join("told");
-    script(&server.repository().join("hooks/post-receive"), "#!/bin/sh\nenv | grep GIT_PUSH_OPTION >told\n");
+    write_program(
+        &server.repository().join("hooks/post-receive"),
+        "#!/bin/sh\nenv | grep GIT_PUSH_OPTION >told\n",
+    );
     let capabilities = "report-status side-band-64k push-options";
     let body = push_of(&server, "refs/heads/new", capabilities, &[b"a\0b"]);
     let answer = post(&server, "/a.git", "receive-pack", &body);
@@ -70,7 +73,7 @@ fn nobody_else_writes_lines_of_the_log() {
     for format in ["text", "json"] {
         let config = format!("{PUSHING}[log]\nlevel = \"debug\"\nformat = \"{format}\"\n");
         let server = Server::start(&config, &[], &create);
-        script(&server.repository().join("hooks/post-receive"), &hook);
+        write_program(&server.repository().join("hooks/post-receive"), &hook);
         let forged = FORGED.replace(' ', "%20");
         for path in [format!("/x%0a{forged}"), format!("/y%0a{forged}%1b%5b2J%c2%9b%7f.git")] {
             server.get(&format!("{path}/info/refs?service=git-upload-pack"));
@@ -159,7 +162,7 @@ fn clients_see_no_paths_of_this_machine() {
         let kept = path.with_extension("kept");
         let _ = std::fs::rename(&path, &kept);
         match content {
-            Some(text) => script(&path, text),
+            Some(text) => write_program(&path, text),
             None => std::fs::create_dir(&path).unwrap(),
         }
         let answers = check(what);

@@ -479,7 +479,7 @@ fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Sa
         assert!(Command::new("mkfifo").args([&begun, &go_on]).status().unwrap().success());
     }
     let text_of_hook = format!("#!/bin/sh\necho >'{}'\nread line <'{}'\n", begun.display(), go_on.display());
-    super::hostile::script(&server.repository().join("hooks").join(hook), &text_of_hook);
+    packrace_testkit::write_program(&server.repository().join("hooks").join(hook), &text_of_hook);
     let client = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| text(&output(Git::stock().command(client.path()).args(args)));
     let url = format!("http://{}/a.git", server.address("http"));

@@ -1,6 +1,8 @@
 //! What `serve` can access in its sandbox, and files that become inaccessible.
 
-use super::hostile::{PUSHING, push, script};
+use packrace_testkit::write_program;
+
+use super::hostile::{PUSHING, push};
 use super::*;
 
 /// Whether the kernel supports no sandbox; then it is not tested.
@@ -75,7 +77,7 @@ fn folders_that_settings_name_are_reached() {
     let (outside, inside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [pool, hooks, elsewhere] = ["pool.git", "hooks", "elsewhere"].map(|name| outside.path().join(name));
     RepoBuilder::new(Size::Tiny).seed(2).build_at(&pool, Git::stock());
-    script(&hooks.join("pre-receive"), "#!/bin/sh\ncat >told\n");
+    write_program(&hooks.join("pre-receive"), "#!/bin/sh\ncat >told\n");
     let config = format!(
         "{PUSHING}[serve]\nallowed-paths = [\"{}\"]\nhooks = \"{}\"\n",
         pool.display(),
@@ -102,7 +104,7 @@ fn folders_that_settings_name_are_reached() {
     assert!(answer.contains("ok refs/heads/new"), "{answer}{}", server.log());
     assert!(std::fs::read_to_string(repo.join("told")).unwrap().ends_with("refs/heads/new\n"));
     // A folder outside the sandbox is refused.
-    script(&elsewhere.join("pre-receive"), "#!/bin/sh\nexit 1\n");
+    write_program(&elsewhere.join("pre-receive"), "#!/bin/sh\nexit 1\n");
     std::fs::write(server.config(), config.replace(hooks.to_str().unwrap(), elsewhere.to_str().unwrap()))
         .unwrap();
     server.signal("-HUP");

@@ -43,7 +43,7 @@ pub fn none_found(call: &Call) -> Fatal {
         let path = here.as_ref().unwrap_or(path);
         return Fatal::new(format!("not a git repository: '{}'", path.display()));
     }
-    match search(call, |_| Ok(None::<Repository>)) {
+    match search(call, |_, _| Ok(None::<Repository>)) {
         Ok(Discovery::MountPoint(above)) => Fatal::new(format!(
             "not a git repository (or any parent up to mount point {})\n\
              Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
@@ -68,16 +68,18 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     } else {
         // A repository found by search may belong to another user, whose configuration is not trusted.
         options.check_ownership = true;
-        let open = |git_dir: &Path| match Repository::open(git_dir, &options) {
+        let open = |git_dir: &Path, shown: Option<&str>| match Repository::open(git_dir, &options) {
             // As in git, what is only named so is passed by.
             Err(error) if error.is_no_repository() => Ok(None),
-            opened => Ok(Some(opened?)),
+            opened => {
+                let repository = opened?;
+                // Not a file that leads elsewhere.
+                let shown = shown.filter(|_| repository.git_dir() == git_dir).map(PathBuf::from);
+                Ok(Some((repository, shown)))
+            }
         };
         match search(call, open)? {
-            Discovery::Found(repository) => {
-                let shown = found_as(&repository, &current()?);
-                (repository, shown)
-            }
+            Discovery::Found(found) => found,
             Discovery::MountPoint(_) | Discovery::Nothing => return Ok(None),
         }
     };
@@ -91,16 +93,6 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
         check_work_tree(call, &repository)?;
     }
     Ok(Some(repository))
-}
-
-/// What git calls a repository that is found from the directory `start`: it goes to the top of the work tree.
-fn found_as(repository: &Repository, start: &Path) -> Option<PathBuf> {
-    let git_dir = repository.git_dir();
-    if git_dir == start {
-        return Some(PathBuf::from("."));
-    }
-    let is_inside = git_dir.ends_with(".git") && git_dir.parent().is_some_and(|top| start.starts_with(top));
-    is_inside.then(|| PathBuf::from(".git"))
 }
 
 /// The repository that the caller names.
@@ -139,8 +131,12 @@ enum Discovery<T> {
     Nothing,
 }
 
-/// Searches from the current directory upwards for what can be opened.
-fn search<T>(call: &Call, open: impl Fn(&Path) -> Result<Option<T>, Fatal>) -> Result<Discovery<T>, Fatal> {
+/// Searches from the current directory upwards for what can be opened; `open` also gets what git calls it, if not by its path: git
+/// goes to the top of the work tree.
+fn search<T>(
+    call: &Call,
+    open: impl Fn(&Path, Option<&str>) -> Result<Option<T>, Fatal>,
+) -> Result<Discovery<T>, Fatal> {
     let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
@@ -162,12 +158,12 @@ fn search<T>(call: &Call, open: impl Fn(&Path) -> Result<Option<T>, Fatal>) -> R
         }
         let inside = directory.join(".git");
         if identity(&inside).is_some()
-            && let Some(found) = open(&inside)?
+            && let Some(found) = open(&inside, Some(".git"))?
         {
             return Ok(Discovery::Found(found));
         }
         if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some())
-            && let Some(found) = open(directory)?
+            && let Some(found) = open(directory, (directory == start).then_some("."))?
         {
             return Ok(Discovery::Found(found));
         }

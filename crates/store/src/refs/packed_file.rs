@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped, Standing, is_absent};
+use packrace_os::{FileIdentity, Mapped, is_absent};
 
+use super::stamp::check_unchanged;
 use super::{RefDirs, RefError, is_good_name};
 
 /// Maximum bytes of a damaged line shown in errors.
@@ -108,17 +109,6 @@ impl PackedFile {
 
     pub(super) fn damaged(&self, source: packrace_format::Error) -> RefError {
         damaged(&self.shown, &self.bytes, source)
-    }
-}
-
-/// An error if a file that is only ever replaced is damaged or has other contents now.
-pub(super) fn check_unchanged(map: &Mapped) -> Result<(), RefError> {
-    match map.look(Role::Refs) {
-        Standing::Same | Standing::Elsewhere => Ok(()),
-        // Creating a hard link changes only one of its times.
-        Standing::Touched(now) if now.modified == map.identity().and_then(|file| file.modified) => Ok(()),
-        Standing::Touched(_) => Err(map.mark_damaged().into()),
-        Standing::Damaged(damaged) => Err(damaged.into()),
     }
 }
 

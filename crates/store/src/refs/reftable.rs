@@ -220,7 +220,7 @@ impl Stack {
 
     /// See [`Stacks::check_unchanged`].
     pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
-        self.tables.iter().try_for_each(|table| super::packed_file::check_unchanged(table.table.data()))
+        self.tables.iter().try_for_each(|table| super::stamp::check_unchanged(table.table.data()))
     }
 }
 

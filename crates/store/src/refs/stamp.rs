@@ -13,9 +13,20 @@ use std::time::SystemTime;
 
 use packrace_object::{HashKind, ObjectId, TrailerHasher};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, clock};
+use packrace_os::{FileIdentity, Mapped, Standing, clock};
 
-use super::{Holder, RefDirs};
+use super::{Holder, RefDirs, RefError};
+
+/// An error if a file that is only ever replaced is damaged or has other contents now.
+pub(super) fn check_unchanged(map: &Mapped) -> Result<(), RefError> {
+    match map.look(Role::Refs) {
+        Standing::Same | Standing::Elsewhere => Ok(()),
+        // Creating a hard link changes only one of its times.
+        Standing::Touched(now) if now.modified == map.identity().and_then(|file| file.modified) => Ok(()),
+        Standing::Touched(_) => Err(map.mark_damaged().into()),
+        Standing::Damaged(damaged) => Err(damaged.into()),
+    }
+}
 
 /// The list of the tables of a stack.
 pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use packrace_testkit::peer::{self, Feed};
 use packrace_testkit::{Git, clean_environment};
 
-use super::hooks::script;
 use super::{OPEN, Pair, ZERO, commands, fed, said, text};
 use crate::running::{PACKRACE, Server};
+use packrace_testkit::write_program;
 
 fn push_of(pair: &Pair) -> Vec<u8> {
     let (old, new) = (pair.id("HEAD~2"), pair.id("HEAD"));
@@ -120,7 +120,7 @@ fn a_hook_that_hangs_ends_with_its_client() {
     let pair = Pair::new();
     pair.config(&[("receive.keepAlive", "1")]);
     let hook = pair.server().join("hooks/pre-receive");
-    script(&hook, "#!/bin/sh\necho begun\necho $$ >pid\nexec sleep 1000\n");
+    write_program(&hook, "#!/bin/sh\necho begun\necho $$ >pid\nexec sleep 1000\n");
     let before = pair.refs();
     let mut command = Command::new(PACKRACE);
     clean_environment(&mut command);
@@ -152,7 +152,10 @@ fn a_hook_that_hangs_ends_with_its_client() {
 fn hooks_go_on_when_the_client_has_left() {
     let pair = Pair::new();
     pair.config(&[("receive.keepAlive", "1")]);
-    script(&pair.server().join("hooks/post-receive"), "#!/bin/sh\ncat >told\nsleep 3\necho done >>told\n");
+    write_program(
+        &pair.server().join("hooks/post-receive"),
+        "#!/bin/sh\ncat >told\nsleep 3\necho done >>told\n",
+    );
     let mut command = Command::new(PACKRACE);
     clean_environment(&mut command);
     command.args(["receive-pack", "--stateless-rpc"]).arg(pair.server());
@@ -177,11 +180,11 @@ fn hooks_go_on_when_the_client_has_left() {
 fn hooks_that_say_much_or_read_nothing() {
     let pair = Pair::new();
     let hooks = pair.server().join("hooks");
-    script(
+    write_program(
         &hooks.join("pre-receive"),
         "#!/bin/sh\nexec <&-\nhead -c 30000000 /dev/zero | tr '\\0' x; echo; exit 0\n",
     );
-    script(&hooks.join("post-receive"), "#!/bin/sh\nexec <&-\nhead -c 3000000 /dev/zero >&2\n");
+    write_program(&hooks.join("post-receive"), "#!/bin/sh\nexec <&-\nhead -c 3000000 /dev/zero >&2\n");
     let many: Vec<String> = (0..5000).map(|number| format!("HEAD:refs/heads/many/{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let output = pair.push(&[&["-q"], many.as_slice()].concat());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use packrace_testkit::peer::{self, Feed};
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, write_program};
 
 use super::{Pair, ZERO, commands, fed, refs_of, said, text};
 use crate::running::{PACKRACE, Server, assert_no_panic, copy};
@@ -37,11 +37,9 @@ fn record(repository: &Path, new_id: &str, names: &[&str]) {
     std::fs::write(hooks.join("record-to"), records.to_str().unwrap()).unwrap();
     std::fs::write(hooks.join("new-id"), new_id).unwrap();
     for name in names {
-        script(&hooks.join(name), RECORDER);
+        write_program(&hooks.join(name), RECORDER);
     }
 }
-
-pub use packrace_testkit::write_program as script;
 
 /// Variables of CGI and of the way in which the tests start git, which hooks inherit.
 const NOT_COMPARED: [&str; 5] =
@@ -222,7 +220,7 @@ fn what_hooks_say_reaches_the_user() {
 fn hooks_say_no() {
     let pair = Pair::new();
     let hooks = pair.server().join("hooks");
-    script(&hooks.join("pre-receive"), "#!/bin/sh\necho no; exit 1\n");
+    write_program(&hooks.join("pre-receive"), "#!/bin/sh\necho no; exit 1\n");
     let before = pair.refs();
     let output = pair.push(&["HEAD:refs/heads/new", "HEAD:refs/heads/main"]);
     assert!(
@@ -235,7 +233,7 @@ fn hooks_say_no() {
     let found = Git::stock().command(&pair.server()).args(["cat-file", "-e", &id]).output().unwrap();
     assert!(!found.status.success(), "objects of a push that was refused are gone");
     // In the quarantine, refs cannot be changed.
-    script(
+    write_program(
         &hooks.join("pre-receive"),
         "#!/bin/sh\nread old new name; git update-ref refs/heads/sneaked $new\n",
     );
@@ -247,7 +245,7 @@ fn hooks_say_no() {
     );
     assert_eq!(pair.refs(), before);
     std::fs::remove_file(hooks.join("pre-receive")).unwrap();
-    script(&hooks.join("update"), "#!/bin/sh\ntest $1 != refs/heads/bad\n");
+    write_program(&hooks.join("update"), "#!/bin/sh\ntest $1 != refs/heads/bad\n");
     let output = pair.push(&["HEAD:refs/heads/good", "HEAD:refs/heads/bad"]);
     assert!(said(&output).contains("[remote rejected] HEAD -> bad (hook declined)"), "{}", said(&output));
     assert!(
@@ -260,11 +258,11 @@ fn hooks_say_no() {
     assert!(said(&output).contains("HEAD -> more (atomic push failure)"), "{}", said(&output));
     assert!(!pair.refs().contains("refs/heads/more"));
     std::fs::remove_file(hooks.join("update")).unwrap();
-    script(&hooks.join("reference-transaction"), "#!/bin/sh\ntest $1 != prepared\n");
+    write_program(&hooks.join("reference-transaction"), "#!/bin/sh\ntest $1 != prepared\n");
     let output = pair.push(&["HEAD:refs/heads/vetoed"]);
     assert!(said(&output).contains("HEAD -> vetoed (failed to update refs)"), "{}", said(&output));
     std::fs::remove_file(hooks.join("reference-transaction")).unwrap();
-    script(&hooks.join("pre-receive"), "#!/no/such/interpreter\n");
+    write_program(&hooks.join("pre-receive"), "#!/no/such/interpreter\n");
     let output = pair.push(&["HEAD:refs/heads/new"]);
     assert!(said(&output).contains("(pre-receive hook declined)"), "{}", said(&output));
     pair.check_sound();
@@ -276,7 +274,7 @@ fn hooks_that_are_killed() {
     let pair = Pair::new();
     for (name, is_refused) in [("pre-receive", true), ("update", true), ("post-receive", false)] {
         let hook = pair.server().join("hooks").join(name);
-        script(&hook, "#!/bin/sh\nkill -9 $$\n");
+        write_program(&hook, "#!/bin/sh\nkill -9 $$\n");
         let output = pair.push(&[&format!("HEAD:refs/heads/{name}")]);
         let words = format!("error: hooks/{name} died of signal 9");
         assert_eq!(
@@ -285,7 +283,7 @@ fn hooks_that_are_killed() {
             "{}",
             said(&output)
         );
-        script(&hook, "#!/bin/sh\nkill -PIPE $$\n");
+        write_program(&hook, "#!/bin/sh\nkill -PIPE $$\n");
         let output = pair.push(&[&format!("HEAD:refs/heads/pipe-{name}")]);
         assert!(!said(&output).contains("died of signal"), "{}", said(&output));
         std::fs::remove_file(hook).unwrap();
@@ -319,7 +317,7 @@ open('heard', 'wb').write(b'|'.join(hello + heard + options))
 {answer}
 "#
     );
-    script(&path, &text);
+    write_program(&path, &text);
 }
 
 #[test]

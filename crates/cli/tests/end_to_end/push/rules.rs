@@ -262,7 +262,7 @@ fn the_hook_that_checks_out() {
     let out = CheckedOut::new("updateInstead");
     let hook = out.path().join(".git/hooks/push-to-checkout");
     let messages = "$1 $PWD $GIT_DIR $GIT_WORK_TREE";
-    super::hooks::script(
+    packrace_testkit::write_program(
         &hook,
         &format!("#!/bin/sh\necho {messages} >../told; git read-tree -u -m HEAD $1\n"),
     );
@@ -272,7 +272,7 @@ fn the_hook_that_checks_out() {
     let place = std::fs::canonicalize(out.path()).unwrap().display().to_string();
     let messages = std::fs::read_to_string(out.0.root().join("told")).unwrap();
     assert_eq!(messages, format!("{} {place} {place}/.git {place}\n", out.0.id("HEAD")));
-    super::hooks::script(&hook, "#!/bin/sh\nexit 1\n");
+    packrace_testkit::write_program(&hook, "#!/bin/sh\nexit 1\n");
     let said = out.push(&["--force", "HEAD~1:refs/heads/main"]);
     assert!(said.contains("HEAD~1 -> main (push-to-checkout hook declined)"), "{said}");
 }

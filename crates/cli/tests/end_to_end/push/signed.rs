@@ -4,9 +4,9 @@ use std::process::Command;
 
 use packrace_testkit::Git;
 
-use super::hooks::script;
 use super::{Pair, said};
 use crate::running::PACKRACE;
+use packrace_testkit::write_program;
 
 /// A stand-in for gpg: signs, and prints a given result when it verifies.
 const SIGNER: &str = r#"#!/bin/sh
@@ -36,8 +36,8 @@ test -z "$GIT_PUSH_CERT" || git cat-file blob "$GIT_PUSH_CERT" | grep -E '^(cert
 fn hook_log(program: &str, seed: bool, arguments: &[&str]) -> (String, String) {
     let pair = Pair::new();
     let signer = pair.root().join("signer");
-    script(&signer, SIGNER);
-    script(&pair.server().join("hooks/pre-receive"), HOOK);
+    write_program(&signer, SIGNER);
+    write_program(&pair.server().join("hooks/pre-receive"), HOOK);
     let signer = signer.to_str().unwrap();
     pair.config(&[("gpg.program", signer), ("receive.advertisePushOptions", "true")]);
     if seed {
@@ -66,7 +66,7 @@ fn hooks_are_told_of_certificates_as_by_git() {
 /// pusher learns what is missing.
 fn signed_with_ssh(program: &str, signer: &str, settings: &[(&str, &str)]) -> String {
     let pair = Pair::new();
-    script(&pair.server().join("hooks/pre-receive"), HOOK);
+    write_program(&pair.server().join("hooks/pre-receive"), HOOK);
     for name in ["known", "stranger"] {
         let seed = ["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name];
         let made = Command::new("ssh-keygen").current_dir(pair.root()).args(seed).status().unwrap();

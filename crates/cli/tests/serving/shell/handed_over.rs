@@ -181,7 +181,7 @@ fn a_killed_shell_ends_its_session() {
     guarded.wait_for("running_clones", 0);
 
     // A hook runs.
-    super::super::hostile::script(
+    packrace_testkit::write_program(
         &repository.join("hooks/pre-receive"),
         "#!/bin/sh\necho $$ >started\nexec sleep 600\n",
     );

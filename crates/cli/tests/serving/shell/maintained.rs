@@ -15,7 +15,7 @@ fn packs_after_pushes(settings: &str, config: &[(&str, &str)]) -> (Guarded, usiz
     let repository = guarded.repository();
     Git::stock().run(&repository, &["repack", "-adq"]);
     let owners = guarded.file("owners");
-    crate::hostile::script(&owners, &format!("#!/bin/sh\n: >'{}'\n", guarded.file("ran").display()));
+    packrace_testkit::write_program(&owners, &format!("#!/bin/sh\n: >'{}'\n", guarded.file("ran").display()));
     let always = [
         ("receive.unpackLimit", "1"),
         ("gc.autoPackLimit", "2"),

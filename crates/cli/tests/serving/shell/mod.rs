@@ -58,7 +58,7 @@ impl Guarded {
             path.join("shell.toml").display(),
             path.join("root").display(),
         );
-        super::hostile::script(&path.join("ssh"), &script);
+        packrace_testkit::write_program(&path.join("ssh"), &script);
         Guarded { path, _folder: Some(folder), server: None }
     }
 
@@ -188,7 +188,7 @@ fn hooks_know_who_pushes() {
 fn check_hook(guarded: &Guarded, committer: &str) {
     guarded.clone_and_commit("alice", "clone");
     let repository = guarded.file("root/a.git");
-    super::hostile::script(
+    packrace_testkit::write_program(
         &repository.join("hooks/pre-receive"),
         "#!/bin/sh\necho \"$REMOTE_USER $REMOTE_ADDR $GIT_COMMITTER_NAME <$GIT_COMMITTER_EMAIL>\" >>heard; echo from the hook\n",
     );
@@ -215,7 +215,7 @@ fn settings_count_as_for_serve() {
     guarded.fails("bob", &push, "fatal: service not enabled: server is read-only (serve.read-only)");
     std::fs::write(guarded.file("shell.toml"), "[push]\nallowed = true\n[serve]\nhooks = \"none\"\n")
         .unwrap();
-    super::hostile::script(&guarded.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
+    packrace_testkit::write_program(&guarded.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
     guarded.works("bob", &push);
     std::fs::write(guarded.file("shell.toml"), "[serve]\nrequire-export-ok = true\n").unwrap();
     let words = "fatal: '/a.git' does not appear to be a git repository";

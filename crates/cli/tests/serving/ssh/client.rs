@@ -138,7 +138,7 @@ pub fn git(client: &SshClient, folder: &Path, args: &[&str]) -> Output {
          cat <down &\nexec >/dev/null\ncat >up\nwait\nexit $(cat code)\n",
         pipes.path().display()
     );
-    super::super::hostile::script(&path("ssh"), &script);
+    packrace_testkit::write_program(&path("ssh"), &script);
     let mut git = Git::stock().command(folder);
     git.env("GIT_SSH", path("ssh")).env("GIT_SSH_VARIANT", "ssh").args(args);
     git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -17,7 +17,7 @@ fn keys_in_a_folder_and_keys_that_a_program_knows() {
         folder.path().display(),
         public(&frank).split(' ').nth(1).unwrap()
     );
-    super::super::hostile::script(&file("who"), &script);
+    packrace_testkit::write_program(&file("who"), &script);
     let path = folder.path().display();
     let more = format!("[sandbox]\nwrite-paths = [\"{path}\"]\n");
     let served = SshServer::start(&more);

@@ -217,7 +217,7 @@ impl PackStream {
     fn pack_state(&self, at: usize) -> State {
         let Some((pack, selected)) = self.plan.packs.get(at) else { return State::Loose { at: 0 } };
         let entries = if *selected == Selected::All { self.whole_entries(at) } else { None };
-        match entries.zip(self.deltas_with_own_bases(at)) {
+        match entries.and_then(|entries| Some((entries, self.deltas_with_own_bases(at)?))) {
             Some((entries, deltas)) => State::WholePack { at, entries, deltas },
             None => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
         }
@@ -247,7 +247,7 @@ impl PackStream {
     /// The packs that bitmaps let be reused as packs; without bitmaps, those that are sent as a whole are.
     fn reusable_packs(&self) -> BTreeSet<PackIx> {
         let has_bitmap = self.plan.counts_by_bitmap && !self.with_index;
-        let covered = || self.plan.request_objects.snapshot().bitmapped_packs().into_iter();
+        let covered = || self.plan.request_objects.snapshot().bitmapped_packs();
         match self.plan.settings.pack_reuse {
             PackReuseScope::Single if has_bitmap => covered().take(1).collect(),
             PackReuseScope::Multi if has_bitmap => covered().collect(),
@@ -278,11 +278,13 @@ impl PackStream {
 
     /// The bytes of all entries of a stored pack, if the client accepts its deltas unchanged.
     fn whole_entries(&self, at: usize) -> Option<Range<usize>> {
+        if self.plan.settings.pack_reuse == PackReuseScope::Off {
+            return None;
+        }
         let stored = self.stored(at);
         let bytes = stored.bytes();
         let header = pack::Header::parse(bytes).ok()?;
         let is_ours = header.version == 2 && header.objects == stored.len() && self.plan.ofs_delta;
-        let is_ours = is_ours && self.plan.settings.pack_reuse != PackReuseScope::Off;
         let trailer_at = bytes.len().checked_sub(self.plan.request_objects.hash().len_in_bytes())?;
         // The index has the checksum of the pack that it was made for.
         (is_ours && trailer_at >= pack::HEADER_BYTES && bytes[trailer_at..] == *stored.checksum().as_bytes())
@@ -293,11 +295,10 @@ impl PackStream {
     /// deltas unchanged.
     fn whole_pack(&mut self) -> Option<(VecDeque<Segment>, Segment)> {
         let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return None };
-        if self.plan.counts_by_bitmap && !self.reusable.contains(pack) {
-            // Its deltas are to be counted.
-            return None;
-        }
         let entries = self.whole_entries(0).filter(|_| self.plan.loose.is_empty())?;
+        // Deltas that are reused as a part of a pack are not counted.
+        let is_reusable = !self.plan.counts_by_bitmap || self.reusable.contains(pack);
+        let deltas = if is_reusable { 0 } else { self.deltas_with_own_bases(0)? };
         let (stored, trailer_at) = (self.stored(0), entries.end);
         let mut segments = VecDeque::new();
         let starts = (0..trailer_at).step_by(MAX_SPAN_BYTES);
@@ -305,7 +306,7 @@ impl PackStream {
             Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
         }));
         let trailer = Segment::Mapped(stored.map().clone(), trailer_at..stored.bytes().len());
-        self.count_whole(0, 0);
+        self.count_whole(0, deltas);
         self.done = self.totals.objects;
         Some((segments, trailer))
     }

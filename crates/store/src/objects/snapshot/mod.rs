@@ -248,18 +248,18 @@ impl Snapshot {
 
     /// The packs whose objects the bitmaps cover, the preferred one of a multi-pack-index first; empty if there are no
     /// bitmaps.
-    pub fn bitmapped_packs(&self) -> Vec<PackIx> {
+    pub fn bitmapped_packs(&self) -> impl Iterator<Item = PackIx> {
         // The index that bitmaps belong to comes first.
-        match self.units().first().filter(|_| self.has_bitmap_files()).map(|unit| &unit.index) {
-            None => Vec::new(),
-            Some(UnitIndex::Pack(pack)) => vec![*pack],
+        let index = self.units().first().filter(|_| self.has_bitmap_files()).map(|unit| &unit.index);
+        let (first, all): (Option<PackIx>, &[PackIx]) = match index {
+            None => (None, &[]),
+            Some(UnitIndex::Pack(pack)) => (Some(*pack), &[]),
             Some(UnitIndex::Multi { index, packs, .. }) => {
-                let first = index.position_at_bit(0).and_then(|position| index.pack_and_offset_at(position));
-                let preferred = first.map(|(pack, _)| packs[pack as usize]);
-                let others = packs.iter().copied().filter(|pack| Some(*pack) != preferred);
-                preferred.into_iter().chain(others).collect()
+                let entry = index.position_at_bit(0).and_then(|position| index.pack_and_offset_at(position));
+                (entry.map(|(preferred, _)| packs[preferred as usize]), packs)
             }
-        }
+        };
+        first.into_iter().chain(all.iter().copied().filter(move |pack| Some(*pack) != first))
     }
 
     /// The shallow boundary of this repository's own history.

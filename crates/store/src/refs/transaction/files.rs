@@ -28,8 +28,8 @@ use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, refl
 use super::directories::{Listings, first_file, remove_empty_parents, remove_tree};
 use super::sync::{sync_all, sync_dir};
 use super::{
-    Cause, CommitWork, Expected, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites,
-    Refusal, TransactionMode, Value,
+    Cause, CommitWork, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Refusal,
+    TransactionMode, Value,
 };
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
@@ -117,9 +117,7 @@ impl FileLocks {
         }
         let lock = match self.lock(&step.name)? {
             LockedFile::Held(lock) => lock,
-            LockedFile::Refused(Cause::Conflict { name, .. })
-                if matches!(step.expected, Expected::Id(_) | Expected::Symbolic(_)) =>
-            {
+            LockedFile::Refused(Cause::Conflict { name, .. }) if step.expected.is_value() => {
                 return Ok(LockedRef::Refused(Cause::Missing(name)));
             }
             LockedFile::Refused(cause) => return Ok(LockedRef::Refused(cause)),
@@ -134,9 +132,10 @@ impl FileLocks {
                 if matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_))
                     && let Some(cause) = self.clear_for(&step.name)?
                 {
-                    let is_expected = matches!(step.expected, Expected::Id(_) | Expected::Symbolic(_));
-                    let cause = if is_expected { Cause::Missing(step.name.clone()) } else { cause };
-                    return Ok(LockedRef::Refused(cause));
+                    return Ok(LockedRef::Refused(match step.expected.is_value() {
+                        true => Cause::Missing(step.name.clone()),
+                        false => cause,
+                    }));
                 }
                 if self.packed_lock.is_none() {
                     self.packed.refresh(&self.dirs, self.hash)?;

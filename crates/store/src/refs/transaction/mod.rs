@@ -93,6 +93,13 @@ pub enum Expected {
     Symbolic(Vec<u8>),
 }
 
+impl Expected {
+    /// Whether the ref must have a value.
+    fn is_value(&self) -> bool {
+        matches!(self, Expected::Id(_) | Expected::Symbolic(_))
+    }
+}
+
 /// What happens to the other edits if one cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionMode {
