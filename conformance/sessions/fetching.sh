@@ -100,6 +100,68 @@ git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
 git -C to.git cat-file -p HEAD:dir1/file1 | head -1
 git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
 
+## pushed commits come back below another one, in a partial clone
+# needs git: 2.48
+# state: packs no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --filter=blob:none "file://$PWD/from" to
+cd to
+commit mine
+mkdir folder
+commit folder/mine
+stock push -q origin HEAD:refs/heads/topic
+commit unpushed
+cd ../from
+stock checkout -q topic
+commit theirs
+cd ../to
+git fetch -q origin topic
+git rev-list --objects --all --exclude-promisor-objects
+stock reset -q --hard FETCH_HEAD
+stock reflog expire --expire=now --all
+stock gc -q --prune=now
+git rev-list --objects --missing=print HEAD
+
+## the same with packs, a tag of a blob and a squashed branch
+# needs git: 2.48
+# state: no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --filter=blob:none "file://$PWD/from" to
+cd to
+mkdir folder
+commit folder/mine
+commit folder/more
+stock repack -q -d
+echo blob | stock hash-object -w --stdin >../blob
+stock tag -a -m blob blob "$(cat ../blob)"
+stock push -q origin HEAD:refs/heads/topic blob
+stock update-ref -d refs/tags/blob
+cd ../from
+commit theirs
+stock merge -q --squash topic >/dev/null
+stock commit -q -m squashed
+stock tag -a -m other other "$(cat ../blob)"
+stock update-ref -d refs/tags/blob
+cd ../to
+git fetch -q --tags origin main
+git rev-list --objects --all --exclude-promisor-objects
+stock reset -q --hard FETCH_HEAD
+stock reflog expire --expire=now --all
+stock gc -q --prune=now
+git rev-list --objects --missing=print --all
+
+## index-pack for a promisor
+# needs git: 2.48
+# exits: 128 128 128
+history 2
+git index-pack --promisor some.pack
+git index-pack --promisor=why --stdin some.pack </dev/null
+git -C / index-pack --promisor --stdin </dev/null
+
 ## a filter that is not allowed
 # state: no-logs
 history 3 from

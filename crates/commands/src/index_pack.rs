@@ -3,22 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_object::HashKind;
+use packrace_object::{HashKind, oid};
 use packrace_os::process::available_threads;
-use packrace_pack::ingest::{CheckResults, Checks, Ingest, IngestOptions};
-use packrace_pack::{Phase, ProgressSink as _};
+use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, IngestOptions};
+use packrace_pack::maintain::promisor;
+use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
 };
-use packrace_store::{Config, Repository, strict_fsck_rules};
+use packrace_store::{Config, Repository, Snapshot, strict_fsck_rules};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_if_any};
 use crate::call::fatal::Fatal;
-use crate::options::IndexPackOptions;
+use crate::options::{IndexPackOptions, PackingOptions};
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
-use crate::packs::settings::index_version;
+use crate::packs::settings::{index_version, pack_files, settings};
 use crate::progress::Progress;
 use crate::verify_pack::{self, PackReport};
 
@@ -39,6 +40,9 @@ fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
     let is_repeated = args.output.len() > 1 || args.progress_title.len() > 1;
     if is_repeated || (args.pack.is_none() && !args.stdin) {
         return Err(Fatal::usage_of("index-pack"));
+    }
+    if args.promisor.is_some() && args.pack.is_some() {
+        return Err(Fatal::new("--promisor cannot be used with a pack name"));
     }
     if args.pack.is_none() && (args.verify || args.verify_stat || args.verify_stat_only) {
         return Err(Fatal::new("--verify with no packfile name given"));
@@ -135,11 +139,33 @@ impl<'a> IndexPackJob<'a> {
         let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
         let notes = Notes::of(self.args);
         let index = self.index.as_deref();
+        // In this order a power cut leaves no promisor object that links to others.
+        self.pack_linked(repository, &existing, &indexed)?;
         let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
         let word = if published.made_keep { "keep" } else { "pack" };
         self.call.write_line(format!("{word}\t{checksum}"))?;
         input.pass_on(&rest, &mut **self.call.streams.output())?;
         self.report_links(&found)
+    }
+
+    /// With `--promisor`, puts objects of the repository that the pack links to into a promisor pack, too.
+    fn pack_linked(
+        &self,
+        repository: &Repository,
+        existing: &Arc<Snapshot>,
+        indexed: &IndexedPack,
+    ) -> Result<(), Fatal> {
+        let (linked, entries) = (&indexed.found().linked, indexed.entries());
+        if linked.is_empty() {
+            return Ok(());
+        }
+        let (packing, config) = (PackingOptions::default(), repository.config());
+        let settings = settings(self.call, &packing, &[], config, self.options.threads)?;
+        let files = pack_files(self.call, &packing, config)?;
+        let request_objects = Arc::new(RequestObjects::new(existing.clone()));
+        let received = |id: &oid| entries.binary_search_by(|entry| (*entry.id).cmp(id)).is_ok();
+        promisor::pack_linked(&request_objects, linked, received, settings, &files)?;
+        Ok(())
     }
 
     /// Indexes a file, or compares it with its existing index.
@@ -241,7 +267,15 @@ fn checks(
         Some(repository) => repository.unlisted_snapshot()?.shallow().to_vec(),
         None => Vec::new(),
     };
-    Ok((links || rules.is_some()).then_some(Checks { rules, links, shallow }))
+    let lists_links = match repository.filter(|_| args.promisor.is_some()) {
+        Some(repository) => {
+            let snapshot = repository.snapshot()?;
+            promisor::has_local_objects(&snapshot)?
+        }
+        None => false,
+    };
+    let checks = Checks { rules, links, lists_links, shallow };
+    Ok((links || lists_links || checks.rules.is_some()).then_some(checks))
 }
 
 fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {

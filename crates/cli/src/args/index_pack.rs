@@ -28,7 +28,8 @@ pub struct IndexPack {
     /// Write a .keep file with this text, so that repack keeps the pack.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub keep: Option<String>,
-    /// Write a .promisor file with this text, which marks a promisor pack.
+    /// Write a .promisor file with this text, which marks a promisor pack. Local objects that the pack refers to get a promisor
+    /// pack, too.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub promisor: Option<String>,
     /// Write a reverse index (default: pack.writeReverseIndex).

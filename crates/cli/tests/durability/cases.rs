@@ -22,7 +22,7 @@ pub struct Case {
     pub is_done: fn(&Path) -> bool,
 }
 
-pub const CASES: [Case; 13] = [
+pub const CASES: [Case; 14] = [
     Case {
         name: "push of a handful",
         prepare: |top| prepare_push(top, "files", 2),
@@ -57,6 +57,13 @@ pub const CASES: [Case; 13] = [
         run: run_unpack,
         repository: "srv.git",
         is_done: is_unpacked,
+    },
+    Case {
+        name: "index-pack for a promisor",
+        prepare: prepare_promisor,
+        run: run_index_for_promisor,
+        repository: "srv.git",
+        is_done: is_promised,
     },
     Case {
         name: "add of a handful",
@@ -213,6 +220,27 @@ fn is_pushed(top: &Path) -> bool {
 fn run_unpack(top: &Path) -> Output {
     let pack = std::fs::read(top.join("pack")).unwrap();
     fed(packrace(top).args(["-C", "srv.git", "unpack-objects", "-q"]), &pack)
+}
+
+/// `srv.git` counts as a partial clone whose promisor sends a commit on top of its own.
+fn prepare_promisor(top: &Path) {
+    prepare_push(top, "files", 2);
+    git(&top.join("srv.git"), &["config", "remote.origin.promisor", "true"]);
+}
+
+fn run_index_for_promisor(top: &Path) -> Output {
+    let pack = std::fs::read(top.join("pack")).unwrap();
+    fed(packrace(&top.join("srv.git")).args(["index-pack", "--stdin", "--fix-thin", "--promisor"]), &pack)
+}
+
+/// Whether the received commit is there; if it is, then the commit below it is in a promisor pack, too, or a later `gc`
+/// might drop it.
+fn is_promised(top: &Path) -> bool {
+    let server = top.join("srv.git");
+    let is_received = has_object(&server, std::fs::read_to_string(top.join("new")).unwrap().trim());
+    let outside = ["rev-list", "--objects", "main", "--exclude-promisor-objects"];
+    assert!(!is_received || git(&server, &outside).is_empty(), "a promisor object links to others");
+    is_received
 }
 
 /// Whether all objects are stored: those that are found are known to be complete only.

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use packrace_object::HashKind;
+use packrace_object::{HashKind, Kind, ObjectId, object_id};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::{self, Feed, Reply, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{
     Bitmap, Git, GraphLayout, Random, RefFormat, Repo, RepoBuilder, Size, Storage, sampled,
 };
 
-use crate::running::{answer_to, packrace};
+use crate::running::{answer_to, packrace, packrace_with};
 
 /// A modification of a file's bytes.
 type Damage = fn(&mut Vec<u8>, &mut Random);
@@ -196,5 +197,83 @@ fn packs_that_cannot_be_used_are_named_in_gits_words() {
         let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
         assert_eq!(said(&reply.stderr), expected, "{what}");
         assert!(!reply.status.success(), "{what}");
+    }
+}
+
+/// A repository in which one delta names another base of the same length, so that no checksum of zlib fails, and the
+/// object that it was.
+fn with_a_wrong_base() -> (tempfile::TempDir, ObjectId, Vec<u8>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
+    let mut random = Random::new(11);
+    let contents = [random.bytes(3000), random.bytes(3000)];
+    let mut pack = HandmadePack::default();
+    let [right, wrong] = contents.each_ref().map(|content| pack.whole(Kind::Blob, content));
+    let lost = [&contents[0][..], b"more"].concat();
+    let id = object_id(HashKind::Sha1, Kind::Blob, &lost).unwrap();
+    let delta = HandmadeDelta::new(3000, 3004).copy(0, 3000).insert(b"more");
+    pack.delta(&id, HandmadeEntry::ByName(&right), delta.bytes());
+    let path = pack.put(dir.path(), "handmade");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let named = bytes.windows(20).rposition(|name| name == right.as_bytes()).unwrap();
+    bytes[named..named + 20].copy_from_slice(wrong.as_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    (dir, id, lost, format!("{right}\n{wrong}\n{id}\n"))
+}
+
+/// Only the index has a checksum of a delta's base and of an object's kind. Contents that are stored again under the same
+/// names are compared with it, whether the stored bytes or the contents are copied.
+#[test]
+fn damage_does_not_spread_into_packs_that_stay() {
+    let mut thin = HandmadePack::default();
+    let (_, base, ..) = with_a_wrong_base();
+    let received = object_id(HashKind::Sha1, Kind::Blob, b"more").unwrap();
+    thin.delta(&received, HandmadeEntry::ByName(&base), HandmadeDelta::new(3004, 4).copy(3000, 4).bytes());
+    for args in [
+        &["pack-objects", "new"][..],
+        &["pack-objects", "--no-reuse-object", "new"],
+        &["pack-objects", "--no-reuse-delta", "new"],
+        &["repack", "-a", "-d", "-k"],
+        &["repack", "-a", "-d", "-k", "-f"],
+        &["repack", "-A", "-d"],
+        &["repack", "--cruft", "-d"],
+        &["repack", "--geometric=2", "-d"],
+        &["index-pack", "--stdin", "--fix-thin"],
+    ] {
+        let (dir, id, lost, list) = with_a_wrong_base();
+        let input = if args[0] == "index-pack" { thin.sealed() } else { list.into_bytes() };
+        if args[1].starts_with("--geometric") {
+            let mut second = HandmadePack::default();
+            for content in [b"one", b"two", b"six"] {
+                second.whole(Kind::Blob, content);
+            }
+            second.put(dir.path(), "second");
+        }
+        let pack_dir = dir.path().join("objects/pack");
+        let indexes = || {
+            let names = std::fs::read_dir(&pack_dir).unwrap().map(|entry| entry.unwrap().path());
+            names.filter(|path| path.extension().is_some_and(|end| end == "idx")).collect::<BTreeSet<_>>()
+        };
+        let before = indexes();
+        let refused = packrace_with(dir.path(), args, &input, &[]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(128), "{args:?}: {said}");
+        assert!(said.contains(&format!("bad packed object CRC for {id}")), "{args:?}: {said}");
+        assert_eq!(indexes(), before, "{args:?}");
+
+        // With another copy it is as if there were no damage.
+        let mut copy = HandmadePack::default();
+        assert_eq!(copy.whole(Kind::Blob, &lost), id);
+        copy.put(dir.path(), "copy");
+        let mended = packrace_with(dir.path(), args, &input, &[]);
+        assert!(mended.status.success(), "{args:?}: {}", String::from_utf8_lossy(&mended.stderr));
+        for index in indexes().difference(&before).filter(|path| !path.ends_with("pack-copy.idx")) {
+            // Inside the repository, git compares objects with the damaged one.
+            Git::stock().run(&std::env::temp_dir(), &["verify-pack", index.to_str().unwrap()]);
+        }
+        if args[0] == "repack" {
+            let read = Git::stock().run_with_input(dir.path(), &["cat-file", "blob", &id.to_string()], b"");
+            assert!(read == lost, "{args:?}");
+        }
     }
 }

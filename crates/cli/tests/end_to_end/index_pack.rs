@@ -56,7 +56,7 @@ const SCRIPTS: &[&str] = &[
     "$i -o y.foo ok.pack",
     "cp ok.pack ok; $i ok",
     "cp ok.pack ok.foo; $i ok.foo",
-    "$i --keep=k --promisor=p ok.pack",
+    "$i --keep=k ok.pack",
     "cat ok.pack junk > both; dd if=both bs=1M status=none | $i --stdin",
     "cat ok.pack junk > both; $i --stdin < both",
     "cat ok.pack junk > j.pack; chmod +w j.pack; $i j.pack",
@@ -107,6 +107,7 @@ const SCRIPTS: &[&str] = &[
     "$i --stdin < outofbound.pack",
     "$i --stdin < badbase.pack",
     "$i --stdin < baddelta.pack",
+    "$i --stdin < short.pack",
     "$i --stdin < loop.pack",
     "$i ok.pack; $i --verify ok.pack",
     "$i ok.pack; $i --verify-stat ok.pack",
@@ -199,6 +200,10 @@ fn packs() -> Vec<(&'static str, Vec<u8>)> {
         let start = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), 500, &blob);
         let delta = HandmadeDelta::new(400, 105).copy(10, 100).insert(b"after");
         pack.delta(&id, HandmadeEntry::ByDistance(start), delta.bytes());
+    });
+    one("short", &|pack| {
+        let start = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), 500, &blob);
+        pack.delta(&id, HandmadeEntry::ByDistance(start), HandmadeDelta::new(500, 0).bytes());
     });
     one("loop", &|pack| {
         let delta = HandmadeDelta::new(500, 105).copy(10, 100).insert(b"after");

@@ -1,15 +1,16 @@
 //! A server that is itself a partial clone. git 2.47 does not support the capability `promisor-remote`: the
 //! reference is `pack-objects --missing=allow-promisor`, which newer servers run for clients that accept a
-//! remote.
+//! remote. And a client: what it pushed comes back below the commits of others.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use packrace_object::HashKind;
 use packrace_testkit::peer::{Feed, Reply, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
-use crate::running::answer_to;
+use crate::running::{answer_to, packrace_with};
 
 /// A repository and a partial clone of it with this filter, which offers it as a promisor remote. The clone
 /// has a commit of its own that refers to missing objects.
@@ -105,4 +106,70 @@ fn what_nobody_promised_may_not_be_missing() {
     let reply = partial.fetch("origin", &[]);
     assert_eq!(reply.status.code(), Some(128));
     assert!(reply.stderr.contains(&format!("fatal: unable to read {blob}")), "{}", reply.stderr);
+}
+
+/// The repository's missing objects are not fetched.
+fn offline(dir: &Path, args: &[&str]) -> String {
+    let mut command = Git::stock().command(dir);
+    let output = command.env("GIT_NO_LAZY_FETCH", "1").args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A commit on top of `parent`, with a file in a directory of its own.
+fn commit(dir: &Path, parent: &str, name: &str) -> String {
+    let git = Git::stock();
+    let made = |args: &[&str], input: &str| {
+        let id = git.run_with_input(dir, args, input.as_bytes());
+        String::from_utf8(id).unwrap().trim().to_owned()
+    };
+    let blob = made(&["hash-object", "-w", "--stdin"], name);
+    let tree = made(&["mktree"], &format!("100644 blob {blob}\t{name}\n"));
+    let tree = made(&["mktree"], &format!("040000 tree {tree}\t{name}\n"));
+    made(&["commit-tree", &tree, "-p", parent, "-m", name], "")
+}
+
+/// `index-pack --promisor` (git 2.48) puts what the received objects link to into promisor packs, too; otherwise
+/// `gc` drops it, because walks stop at promisor objects.
+#[test]
+fn what_promisor_objects_link_to_is_kept() {
+    for is_packed in [false, true] {
+        let Partial { full, dir, .. } = Partial::new("blob:none");
+        let (client, server) = (dir.path(), full.path());
+        let git = |args: &[&str]| Git::stock().run(client, args);
+        let mine = commit(client, &commit(client, "main", "first"), "second");
+        git(&["update-ref", "refs/heads/mine", &mine]);
+        git(&["push", "-q", &server.display().to_string(), "mine"]);
+        let unpushed = commit(client, &mine, "unpushed");
+        git(&["update-ref", "refs/heads/unpushed", &unpushed]);
+        if is_packed {
+            git(&["repack", "-d", "-q"]);
+        }
+        let theirs = commit(server, &mine, "theirs");
+        let revs = format!("{theirs}\n^{mine}\n");
+        let args = ["pack-objects", "--revs", "--thin", "--stdout", "-q", "--filter=blob:none"];
+        let pack = Git::stock().run_with_input(server, &args, revs.as_bytes());
+        let args = ["index-pack", "--stdin", "--fix-thin", "--promisor"];
+        let indexed = packrace_with(client, &args, &pack, &[]);
+        assert!(indexed.status.success(), "{}", String::from_utf8_lossy(&indexed.stderr));
+
+        let objects = |args: &[&str]| -> BTreeSet<String> {
+            let listed = offline(client, &[&["rev-list", "--objects"], args].concat());
+            listed.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+        };
+        let outside = objects(&["--all", "--exclude-promisor-objects"]);
+        let pushed = objects(&["mine", "--missing=allow-any"]);
+        assert_eq!(outside.intersection(&pushed).collect::<Vec<_>>(), [""; 0], "in no promisor pack");
+        assert!(outside.contains(&unpushed), "{outside:?}");
+        let reached = ["rev-list", "--objects", "--missing=print", &theirs];
+        let before = offline(client, &reached);
+        for name in ["mine", "unpushed", "own"] {
+            git(&["update-ref", "-d", &format!("refs/heads/{name}")]);
+        }
+        git(&["update-ref", "refs/heads/theirs", &theirs]);
+        git(&["gc", "-q", "--prune=now"]);
+        assert_eq!(offline(client, &reached), before);
+        let gone = Git::stock().command(client).args(["cat-file", "-e", &unpushed]).output().unwrap();
+        assert!(!gone.status.success(), "{unpushed} is not kept");
+    }
 }

@@ -18,6 +18,9 @@ const DEFAULT_COPY_BYTES: u32 = 0x10000;
 /// Results up to this size are allocated before the instructions are known to produce them.
 const TRUSTED_RESULT_BYTES: u64 = 16 << 20;
 
+/// git refuses shorter deltas; all that it makes are longer.
+const LEAST_BYTES: usize = 4;
+
 /// The sizes at the start of a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
@@ -29,9 +32,13 @@ pub struct Sizes {
     pub length: usize,
 }
 
-/// Reads the two sizes at the start of `delta`, which may be truncated after them.
+/// Reads the two sizes at the start of `delta`, which may be truncated after them and after its fourth byte. A shorter delta
+/// is an error: git cannot read it.
 #[inline]
 pub fn sizes(delta: &[u8]) -> Result<Sizes, Error> {
+    if delta.len() < LEAST_BYTES {
+        return Err(Error::new(FORMAT, "delta is too short", 0));
+    }
     let mut length = 0;
     let base = parse_size(delta, &mut length)?;
     let result = parse_size(delta, &mut length)?;

@@ -61,10 +61,11 @@ impl<'a> DeltaWriter<'a> {
         self.pending = at + length;
     }
 
-    /// Inserts the rest of the target; returns whether the delta is short enough.
+    /// Inserts the rest of the target; returns whether the delta is short enough, and long enough for git, which is only
+    /// not so for an empty target.
     pub(super) fn finish(&mut self) -> bool {
         self.insert_up_to(self.target.len());
-        !self.is_over(self.target.len())
+        !self.target.is_empty() && !self.is_over(self.target.len())
     }
 
     fn insert_up_to(&mut self, at: usize) {

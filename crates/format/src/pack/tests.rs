@@ -106,8 +106,11 @@ fn deltas() {
     check_delta(&base, &delta(&[3], &[3, 9, 8]), Err("malformed instruction"));
     check_delta(&base, &delta(&[1], &[0b1001_0001, 5]), Err("malformed instruction"));
     check_delta(&base, &delta(&[0], &[0]), Err("malformed instruction"));
-    check_delta(&base, &[1, 0], Err("delta was made for another base"));
-    check_delta(&base, &[0x85], Err("size is cut off"));
+    check_delta(&base, &[1, 1, 1, 7], Err("delta was made for another base"));
+    check_delta(&base, &[0x85; 4], Err("size is cut off"));
+    check_delta(b"x", &[1, 0], Err("delta is too short"));
+    check_delta(b"x", &[1, 1, 0x90], Err("delta is too short"));
+    check_delta(b"x", &[1, 2, 0x90, 1, 0x90, 1], Ok(b"xx"));
     check_delta(&base, &[0xff; 20], Err("size exceeds 64 bits"));
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     check_delta(&base, &delta(&huge, &[0x80]), Err("instructions do not add up to the result"));

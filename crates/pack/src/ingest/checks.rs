@@ -1,6 +1,6 @@
 //! Checks objects of a pack beyond readability: git's fsck, and whether linked objects exist.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use packrace_format::pack_index::Entry;
@@ -17,6 +17,8 @@ pub struct Checks {
     pub rules: Option<Arc<Rules>>,
     /// Whether linked objects must exist, in the pack or in the repository.
     pub links: bool,
+    /// Whether to list what objects link to, see [`CheckResults::linked`].
+    pub lists_links: bool,
     /// Commits whose parents need not exist: the shallow boundary, sorted.
     pub shallow: Vec<ObjectId>,
 }
@@ -30,6 +32,9 @@ pub struct CheckResults {
     pub missing_modules: Vec<ObjectId>,
     /// Whether an object of the pack links to one outside.
     pub leaves_pack: bool,
+    /// If asked for, the commits, trees and tags that objects of the pack link to, what tags link to, and the bases that
+    /// completed the pack. They may be in the pack, and need not exist.
+    pub linked: Vec<ObjectId>,
 }
 
 /// Checks objects one by one; each thread has one.
@@ -40,6 +45,8 @@ pub(super) struct Inspector {
     shallow: Vec<ObjectId>,
     /// Linked objects, with the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
+    /// The same objects for [`CheckResults::linked`], if asked for.
+    listed: Option<HashSet<ObjectId>>,
     /// The inspected objects of the pack.
     kinds: HashMap<ObjectId, Kind>,
     lines: Vec<u8>,
@@ -54,12 +61,24 @@ impl Inspector {
             looks_at_links: checks.links,
             shallow: checks.shallow.clone(),
             linked: HashMap::new(),
+            listed: checks.lists_links.then(HashSet::new),
             kinds: HashMap::new(),
             lines: Vec::new(),
         }
     }
 
     pub(super) fn inspect(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Result<(), IngestReason> {
+        if let Some(listed) = &mut self.listed {
+            // As in git, blobs of trees do not count: looking up each of them takes too long.
+            let _ = links(kind, content, self.hash, |id, to| {
+                if kind == Kind::Tag || to != Kind::Blob {
+                    listed.insert(id.to_owned());
+                }
+            });
+        }
+        if self.checker.is_none() && !self.looks_at_links {
+            return Ok(());
+        }
         if let Err(unreadable) = readable(kind, id, content, self.hash) {
             let mut lines = std::mem::take(&mut self.lines);
             if let Some(why) = unreadable.why {
@@ -105,6 +124,9 @@ impl Inspector {
         }
         self.lines.append(&mut other.lines);
         self.kinds.extend(other.kinds);
+        if let Some(listed) = &mut self.listed {
+            listed.extend(other.listed.into_iter().flatten());
+        }
         for (id, kind) in other.linked {
             let known = *self.linked.entry(id).or_insert(kind);
             if known != kind {
@@ -163,7 +185,8 @@ impl Inspector {
                 None => return Err(IngestReason::NotReceived(*id)),
             }
         }
-        Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack })
+        let linked = self.listed.into_iter().flatten().collect();
+        Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack, linked })
     }
 
     /// Checks a file that git reads; `None` if a `.gitmodules` is missing.

@@ -63,6 +63,8 @@ pub(crate) enum IngestReason {
     NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
     Existing(ObjectId),
+    #[error("local object {0} is corrupt")]
+    CorruptBase(ObjectId),
     #[error("cancelled: nobody is waiting for the pack")]
     Cancelled,
     #[error(transparent)]
@@ -76,7 +78,9 @@ impl IngestError {
             IngestReason::TooLarge(_) | IngestReason::ManyObjects { .. } | IngestReason::Unpacked(_) => {
                 IngestErrorKind::LimitExceeded
             }
-            IngestReason::Store(_) | IngestReason::Existing(_) => IngestErrorKind::Unavailable,
+            IngestReason::Store(_) | IngestReason::Existing(_) | IngestReason::CorruptBase(_) => {
+                IngestErrorKind::Unavailable
+            }
             IngestReason::Cancelled => IngestErrorKind::Cancelled,
             _ => IngestErrorKind::BadPack,
         }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use packrace_format::pack::{EntryKind, write_entry_header};
 use packrace_format::pack_index::{self, Entry};
 use packrace_format::zlib::Deflater;
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, object_id};
 use packrace_store::publish::{
     PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack, pack_compression,
 };
@@ -197,6 +197,7 @@ impl Ingest {
         let EntryTable { mut entries, .. } = table;
         pack_index::sort(&mut entries);
         let options = self.options;
+        let bases = lacking.clone();
         let mut indexed = match writer {
             None => IndexedPack {
                 sealed: None,
@@ -217,6 +218,9 @@ impl Ingest {
             let entries = &indexed.entries;
             let pack = &mut || indexed.snapshot().map_err(IngestReason::from);
             indexed.found = inspector.finish(entries, pack, existing)?;
+            if options.checks.is_some_and(|checks| checks.lists_links) {
+                indexed.found.linked.extend(bases);
+            }
         }
         if let Some(existing) = existing {
             indexed.compare(existing, options.cache_bytes)?;
@@ -365,10 +369,14 @@ fn complete(
     if let Some(existing) = existing.filter(|_| completed > 0) {
         drop(data);
         writer.continue_received()?;
-        let mut reader = existing.reader(options.cache_bytes);
+        let mut reader = existing.reader(options.cache_bytes).checking_crcs();
         let (mut deflater, mut bytes) = (Deflater::new(options.level), Vec::new());
         for id in lacking {
             let object = reader.read(&id)?;
+            // Received deltas were applied to it, so their names would be wrong, too.
+            if object_id(options.hash, object.kind, &object.data).ok() != Some(id) {
+                return Err(IngestReason::CorruptBase(id).into());
+            }
             let offset = writer.position();
             bytes.clear();
             write_entry_header(EntryKind::Object(object.kind), object.data.len() as u64, &mut bytes);
@@ -453,7 +461,8 @@ impl IndexedPack {
             return Ok(());
         }
         let own = self.snapshot()?;
-        let (mut ours, mut theirs) = (own.reader(cache_bytes), existing.reader(cache_bytes));
+        let mut ours = own.reader(cache_bytes);
+        let mut theirs = existing.reader(cache_bytes).checking_crcs();
         for id in known {
             let unreadable = |_| IngestReason::Existing(id);
             let is_same = match (own.stream(&id)?, existing.stream(&id).map_err(unreadable)?) {

@@ -259,7 +259,10 @@ impl<'a> DeltaWorker<'a> {
             resolver,
             queue,
             maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.progress),
-            reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(cache_bytes::MANY_OBJECTS)),
+            reader: resolver
+                .existing
+                .as_ref()
+                .map(|snapshot| snapshot.reader(cache_bytes::MANY_OBJECTS).checking_crcs()),
             stack: Vec::new(),
             stack_bytes: 0,
             unnamed: Vec::new(),

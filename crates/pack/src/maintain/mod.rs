@@ -8,6 +8,7 @@ mod history;
 pub mod multi_pack_index;
 pub mod pack_files;
 mod path_filters;
+pub mod promisor;
 pub mod prune;
 pub mod repack;
 pub mod server_info;

@@ -127,7 +127,7 @@ impl Caretaker<'_> {
         let times = self.times(&rest)?;
         let stay = self.part(rest, reached, &times, expired)?.stay;
         let own = snapshot.own_loose()?;
-        let mut reader = snapshot.reader(self.settings.base_cache_bytes);
+        let mut reader = snapshot.reader(self.settings.base_cache_bytes).checking_crcs();
         let mut content = Vec::new();
         let pack_dir = snapshot.own_pack_dir();
         let dir = pack_dir.parent().unwrap_or(&pack_dir);

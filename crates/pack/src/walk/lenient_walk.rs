@@ -32,10 +32,21 @@ impl<'a> LenientWalk<'a> {
         seen: &Marks,
         names: &Names,
     ) -> Result<(), Error> {
+        self.reach_until(tips, |ix| stop.contains(ix), seen, names)
+    }
+
+    /// The same, without visiting objects for which `stops` returns true.
+    pub(crate) fn reach_until(
+        &mut self,
+        tips: impl IntoIterator<Item = ObjectId>,
+        stops: impl Fn(ObjectNo) -> bool,
+        seen: &Marks,
+        names: &Names,
+    ) -> Result<(), Error> {
         let request_objects = self.request_objects;
         let mut open = Vec::new();
         for tip in tips {
-            open.extend(request_objects.find(&tip)?.filter(|ix| !stop.contains(*ix) && seen.insert(*ix)));
+            open.extend(request_objects.find(&tip)?.filter(|ix| !stops(*ix) && seen.insert(*ix)));
         }
         let mut content = Vec::new();
         let mut next = Vec::new();
@@ -46,7 +57,7 @@ impl<'a> LenientWalk<'a> {
             self.references(ix, &mut content, &mut next)?;
             for (id, name) in next.drain(..) {
                 let Some(found) = request_objects.find(&id)? else { continue };
-                if !stop.contains(found) && seen.insert(found) {
+                if !stops(found) && seen.insert(found) {
                     let name = name.map(|name: Vec<u8>| names.entry(names.get(ix), &name));
                     names.set(found, name.unwrap_or_default());
                     open.push(found);

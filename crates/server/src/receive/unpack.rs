@@ -126,6 +126,7 @@ fn options(
                 rules: Some(Arc::new(rules)),
                 links: !is_cut,
                 shallow: view.unlisted_snapshot()?.shallow().to_vec(),
+                ..Checks::default()
             })
         }
         false => None,

@@ -41,6 +41,8 @@ pub(crate) enum Reason {
     DamagedLoose { id: packrace_object::ObjectId, what: &'static str },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: &'static str },
+    #[error("bad packed object CRC for {0}")]
+    BadCrc(packrace_object::ObjectId),
     #[error("object {0} is missing")]
     Missing(packrace_object::ObjectId),
     #[error(transparent)]
@@ -80,6 +82,7 @@ impl Error {
             Reason::Index { .. }
             | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
+            | Reason::BadCrc(_)
             | Reason::Damaged(_)
             | Reason::Missing(_) => ErrorKind::Corrupt,
         }

@@ -477,6 +477,17 @@ impl Pack {
         (offset_of(pack_position).min(end), end)
     }
 
+    /// Compares the bytes of the entry at `offset` with their checksum in the index; the error is the object. `None` if no
+    /// entry starts there. Indexes of version 1 have no checksums.
+    pub fn check_crc(&self, offset: u64) -> Option<Result<(), ObjectId>> {
+        let pack_position = self.position_of_offset(offset)?;
+        let position = self.reverse().index_position_at(pack_position);
+        let Some(crc32) = self.index().crc32_at(position) else { return Some(Ok(())) };
+        let (start, end) = self.entry_range(pack_position);
+        let is_right = crc32fast::hash(&self.bytes()[start as usize..end as usize]) == crc32;
+        Some(if is_right { Ok(()) } else { Err(self.index().id_at(position).to_owned()) })
+    }
+
     /// The pack position of the entry at `offset`.
     pub fn position_of_offset(&self, offset: u64) -> Option<u32> {
         self.reverse().pack_position_of_offset(self.index(), offset)

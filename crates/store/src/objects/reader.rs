@@ -49,6 +49,7 @@ pub struct ObjectReader {
     delta: Vec<u8>,
     cache: BaseCache<Location>,
     max_object_bytes: u64,
+    checks_crcs: bool,
     /// The process's count of damaged maps when this snapshot's maps were last found intact.
     damaged_maps_seen: u64,
     /// Reads objects that were loose when the snapshot was made and have been packed since.
@@ -100,6 +101,7 @@ impl ObjectReader {
             delta: Vec::new(),
             cache: BaseCache::new(cache_bytes),
             max_object_bytes: DEFAULT_MAX_OBJECT_BYTES,
+            checks_crcs: false,
             damaged_maps_seen: 0,
             later: None,
             damaged_bases: HashMap::new(),
@@ -111,6 +113,14 @@ impl ObjectReader {
     /// Refuses objects, and deltas on the way to them, that are larger.
     pub fn with_max_object_bytes(mut self, max_object_bytes: u64) -> Self {
         self.max_object_bytes = max_object_bytes;
+        self
+    }
+
+    /// Compares each entry that is read with its checksum in the pack's index: for contents that are stored again under
+    /// the names that they have. zlib's checksum covers neither the kind of an object nor the base of a delta. Indexes of
+    /// version 1 have no checksums.
+    pub fn checking_crcs(mut self) -> Self {
+        self.checks_crcs = true;
         self
     }
 
@@ -464,10 +474,21 @@ impl ObjectReader {
 
     fn inflate(&mut self, at: Location, header: &EntryHeader, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check_size(header.size)?;
+        if self.checks_crcs {
+            self.check_crc(at)?;
+        }
         let stored = stored(&self.snapshot, at, header);
         self.inflater
             .inflate_exact(stored, header.size as usize, out)
             .map_err(|error| self.damaged(at, error.what))
+    }
+
+    fn check_crc(&self, at: Location) -> Result<(), Error> {
+        match self.snapshot.packs()[at.pack.0 as usize].check_crc(at.offset) {
+            None => Err(self.damaged(at, "the entry is not in the index")),
+            Some(Err(id)) => Err(Reason::BadCrc(id).into()),
+            Some(Ok(())) => Ok(()),
+        }
     }
 
     fn base_offset(&self, at: Location, distance: u64) -> Result<u64, Error> {
@@ -491,7 +512,9 @@ impl ObjectReader {
         let is_current = self.later.as_ref().is_some_and(|reader| Arc::ptr_eq(&reader.snapshot, &later));
         if !is_current {
             let reader = later.reader(self.cache.max_bytes());
-            self.later = Some(Box::new(reader.with_max_object_bytes(self.max_object_bytes)));
+            let mut reader = reader.with_max_object_bytes(self.max_object_bytes);
+            reader.checks_crcs = self.checks_crcs;
+            self.later = Some(Box::new(reader));
         }
         Ok(self.later.as_deref_mut())
     }

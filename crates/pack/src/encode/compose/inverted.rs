@@ -163,7 +163,7 @@ impl<'a> Inverter<'a> {
         Inverter {
             plan,
             entries,
-            reader: plan.request_objects.snapshot().reader(cache_bytes),
+            reader: plan.reader(cache_bytes),
             inflater: Inflater::new(),
             deflater: Deflater::new(plan.settings.compression),
             content: Vec::new(),

@@ -253,7 +253,7 @@ impl<'a> Search<'a> {
     fn new(shared: &'a SearchContext<'a>, cache_bytes: usize) -> Self {
         Search {
             shared,
-            reader: shared.request_objects.snapshot().reader(cache_bytes),
+            reader: shared.plan.reader(cache_bytes),
             deflater: Deflater::new(shared.settings.compression),
             window: VecDeque::new(),
             spare: Vec::new(),

@@ -15,7 +15,7 @@ pub(super) struct Maker {
 impl Maker {
     pub(super) fn new(plan: &PackPlan) -> Self {
         Maker {
-            reader: plan.request_objects.snapshot().reader(plan.settings.base_cache_bytes / 3),
+            reader: plan.reader(plan.settings.base_cache_bytes / 3),
             deflater: Deflater::new(plan.settings.compression),
         }
     }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, oid};
-use packrace_store::PackIx;
+use packrace_store::{ObjectReader, PackIx};
 
 use crate::error::Error;
 use crate::kept_deltas::RepositoryDeltas;
@@ -137,6 +137,15 @@ impl PackPlan {
     /// The same plan, for a pack to store.
     pub fn to_stay(self) -> Self {
         PackPlan { order: Order::ByKind, ..self }
+    }
+
+    /// A reader for the pack's objects. Damage must not spread into a pack that stays: receivers of others check what they get.
+    pub(crate) fn reader(&self, cache_bytes: usize) -> ObjectReader {
+        let reader = self.request_objects.snapshot().reader(cache_bytes);
+        match self.order {
+            Order::ByKind => reader.checking_crcs(),
+            _ => reader,
+        }
     }
 
     /// The same plan, without deltas between islands.
