@@ -162,6 +162,84 @@ git index-pack --promisor some.pack
 git index-pack --promisor=why --stdin some.pack </dev/null
 git -C / index-pack --promisor --stdin </dev/null
 
+## a partial clone pushes what it lacks
+# masks: progress
+# state: packs no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=blob:none --single-branch --no-tags "file://$PWD/from" to.git
+cd from
+commit one
+commit two
+cd ..
+stock -C to.git fetch -q --filter=blob:none "file://$PWD/from" main:refs/heads/later
+git -C to.git push -q origin later:refs/heads/copy
+stock -C to.git rev-list --objects --missing=print --all | grep '^?'
+
+## lists of objects that a partial clone lacks
+# state: no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+cd to.git
+stock -C ../from rev-list --objects HEAD | cut -d' ' -f1 >../list
+git pack-objects -q --stdout <../list | git index-pack --stdin >/dev/null
+stock rev-list --objects --missing=print --all | grep '^?'
+
+## trees that a partial clone lacks
+# state: no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=tree:0 "file://$PWD/from" to.git
+cd to.git
+echo HEAD | git pack-objects -q --revs some >/dev/null
+stock show-index <$(ls some-*.idx) | cut -d' ' -f2 | sort
+rm some-*
+echo HEAD | git pack-objects -q --revs --filter=blob:none --stdout | wc -c >/dev/null
+
+## promisor remotes that have nothing
+# masks: order
+# exits: 128 128 128
+# state: no-logs no-fsck
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+cd to.git
+echo HEAD | GIT_NO_LAZY_FETCH=1 git pack-objects -q --revs --stdout | wc -c
+echo HEAD | git --no-lazy-fetch pack-objects -q --revs --stdout | wc -c
+git config remote.origin.url ../elsewhere
+echo HEAD | git pack-objects -q --revs --stdout | wc -c
+git config remote.second.url "file://$OLDPWD/from"
+git config remote.second.promisor true
+echo HEAD | git pack-objects -q --revs --stdout 2>/dev/null | git index-pack --stdin | cut -c1-5
+
+## deltas of objects that a partial clone lacks
+# state: no-logs
+history 3 from
+seq 1 300 >from/large
+stock -C from add large
+stock -C from commit -q -m large
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+cd from
+seq 1 310 >large
+stock commit -q -a -m larger
+echo "HEAD:large
+^HEAD~1" | stock pack-objects -q --revs --stdout --thin >../thin.pack
+cd ../to.git
+git index-pack --stdin --fix-thin <../thin.pack | cut -c1-5
+cd ..
+stock clone -q --bare --filter=blob:none "file://$PWD/from" other.git
+cd other.git
+stock pack-objects -q some <../thin.pack 2>/dev/null
+git unpack-objects -q <../thin.pack
+stock rev-list --objects --missing=print --all | grep '^?'
+
 ## a filter that is not allowed
 # state: no-logs
 history 3 from

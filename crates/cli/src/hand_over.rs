@@ -13,9 +13,12 @@ const TRIED: &str = "PACKRACE_TRIED_GIT";
 /// No such file or directory (errno(3)).
 const ENOENT: i32 = 2;
 
-/// Whether there is a git to hand over to.
-pub fn is_there() -> bool {
-    matches!(find(), Ok(Some(_)))
+/// Git without arguments, if there is one.
+pub fn git() -> Option<Command> {
+    let (git, tried) = find().ok().flatten()?;
+    let mut command = Command::new(git);
+    command.env(TRIED, tried);
+    Some(command)
 }
 
 /// Replaces this process with git, which gets these arguments. Returns only if it cannot be started: why.

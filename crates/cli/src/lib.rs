@@ -94,7 +94,7 @@ fn run<C: Commands>() -> ExitCode {
             if let Some(trace) = &trace {
                 trace.command(&call, &name, &|name| std::env::var_os(name));
             }
-            let call = Call { ends_process: true, has_git: hand_over::is_there, ..call };
+            let call = Call { ends_process: true, git: hand_over::git, ..call };
             (contained(call, command, &argv[1..], trace.as_ref()), trace)
         }
         Parsed::HandOver(refusal) => {

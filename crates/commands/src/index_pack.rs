@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_object::{HashKind, oid};
+use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::process::available_threads;
 use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, IngestOptions};
 use packrace_pack::maintain::promisor;
@@ -16,6 +16,7 @@ use packrace_store::{Config, Repository, Snapshot, strict_fsck_rules};
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_if_any};
 use crate::call::fatal::Fatal;
+use crate::lazy_fetch::LazyFetch;
 use crate::options::{IndexPackOptions, PackingOptions};
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
@@ -125,7 +126,9 @@ impl<'a> IndexPackJob<'a> {
             self.call.streams.errors.say(&[0]).map_err(Fatal::new)?;
         }
         let existing = repository.snapshot()?;
-        let indexed = ingest.resolve(Some(&existing), &self.progress);
+        let lazy_fetch = LazyFetch::of(self.call, repository)?;
+        let fetch = |bases: &[ObjectId]| lazy_fetch.as_ref()?.fetch_bases(bases);
+        let indexed = ingest.resolve_fetching(Some(&existing), &fetch, &self.progress);
         let indexed = indexed.map_err(|error| refused(self.call, error))?;
         match indexed.completed() {
             0 => self.progress.finish(),

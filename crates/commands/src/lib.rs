@@ -51,6 +51,7 @@ mod hooks;
 mod http_remote;
 pub mod index_pack;
 pub mod init;
+mod lazy_fetch;
 pub mod maintenance;
 pub mod multi_pack_index;
 pub mod numbers;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use packrace_object::ObjectId;
 use packrace_pack::ingest::{self, Checks, Ingest, IngestOptions, Unpacking};
 use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
 use packrace_pack::{Phase, ProgressSink as _};
@@ -12,6 +13,7 @@ use packrace_store::{Repository, strict_fsck_rules};
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
+use crate::lazy_fetch::LazyFetch;
 use crate::options::UnpackObjectsOptions;
 use crate::packs::input::{PackInput, READ_BYTES, parse_pack_header};
 use crate::progress::{Progress, is_wanted};
@@ -72,8 +74,10 @@ impl UnpackObjectsJob<'_> {
             return Ok(rest);
         }
         let snapshot = self.repository.snapshot()?;
-        let indexed =
-            ingest.resolve(Some(&snapshot), &self.progress).map_err(|error| refuse(self.call, error))?;
+        let lazy_fetch = LazyFetch::of(self.call, &self.repository)?;
+        let fetch = |bases: &[ObjectId]| lazy_fetch.as_ref()?.fetch_bases(bases);
+        let indexed = ingest.resolve_fetching(Some(&snapshot), &fetch, &self.progress);
+        let indexed = indexed.map_err(|error| refuse(self.call, error))?;
         self.progress.finish();
         self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
         let BatchOptions { policy, loose_limit, loose_compression, .. } = self.storing;

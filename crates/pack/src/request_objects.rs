@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use packrace_object::{HashKind, ObjectId, oid};
@@ -17,6 +17,8 @@ pub struct RequestObjects {
     loose: Mutex<LooseNumbers>,
     /// Missing objects that a remote has promised; computed on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
+    /// Missing objects that were asked for.
+    missing: Mutex<BTreeSet<ObjectId>>,
     /// Commits that a negotiation has read, for the plan that follows.
     pub(crate) negotiated: Mutex<Option<LoadedCommits>>,
 }
@@ -35,6 +37,7 @@ impl RequestObjects {
             snapshot,
             loose: Mutex::default(),
             promised: Mutex::default(),
+            missing: Mutex::default(),
             negotiated: Mutex::default(),
         }
     }
@@ -71,6 +74,17 @@ impl RequestObjects {
     #[inline]
     pub(crate) fn require(&self, id: &oid) -> Result<ObjectNo, Error> {
         self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
+    }
+
+    /// Adds an object to [`missing_met`](Self::missing_met).
+    pub fn list_missing(&self, id: &oid) {
+        self.missing.lock().expect("no panic while held").insert(id.to_owned());
+    }
+
+    /// The missing objects that were left out until they are fetched (see
+    /// [`MissingObjects::Listed`](crate::plan::MissingObjects::Listed)), sorted.
+    pub fn missing_met(&self) -> Vec<ObjectId> {
+        self.missing.lock().expect("no panic while held").iter().copied().collect()
     }
 
     /// Whether the object exists now, even if an earlier look-up missed it: it may have arrived during the

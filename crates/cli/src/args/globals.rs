@@ -55,7 +55,7 @@ pub struct VariableOptions {
     /// Ignore case in pathspecs (GIT_ICASE_PATHSPECS).
     #[arg(long)]
     icase_pathspecs: bool,
-    /// Set GIT_NO_LAZY_FETCH for hooks; packrace itself never fetches missing objects.
+    /// Do not fetch missing objects from promisor remotes (GIT_NO_LAZY_FETCH=1).
     #[arg(long)]
     no_lazy_fetch: bool,
     /// Path of git's programs, for hooks (GIT_EXEC_PATH); without =PATH, print it, or else where packrace is, and exit.

@@ -64,5 +64,5 @@ fn is_for_people(call: &Call, config: &Config) -> bool {
 }
 
 fn leave(call: &Call) -> Result<(), Fatal> {
-    if (call.has_git)() { Err(Fatal::silent(128).unless_git()) } else { Ok(()) }
+    if (call.git)().is_some() { Err(Fatal::silent(128).unless_git()) } else { Ok(()) }
 }

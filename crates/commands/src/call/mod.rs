@@ -12,6 +12,7 @@ pub mod streams;
 pub mod users;
 
 use std::fmt;
+use std::process::Command;
 
 use packrace_store::{Config, OpenOptions};
 
@@ -31,8 +32,8 @@ pub struct Call {
     pub streams: Streams,
     /// Whether the process ends after this call: then memory is left to the kernel, which frees it faster.
     pub ends_process: bool,
-    /// Whether there is a git that does commands which end with [`Fatal::is_for_git`].
-    pub has_git: fn() -> bool,
+    /// A process of git, if there is one: it does commands that end with [`Fatal::is_for_git`], and fetches promised objects.
+    pub git: fn() -> Option<Command>,
 }
 
 /// Writes a line to the error output of a call, or to an error output itself.
@@ -60,7 +61,7 @@ pub(crate) fn has_colors(
 impl Call {
     /// A call after which the process continues.
     pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
-        Call { globals, environment, streams, ends_process: false, has_git: || false }
+        Call { globals, environment, streams, ends_process: false, git: || None }
     }
 
     /// Writes a line to the error output.

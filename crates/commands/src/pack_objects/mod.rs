@@ -30,6 +30,7 @@ use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
+use crate::lazy_fetch::LazyFetch;
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
@@ -58,18 +59,24 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     let version = version(args)?;
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
-    let job = PackObjectsJob {
+    let mut job = PackObjectsJob {
         call,
         args,
         repository: &repository,
-        request_objects: &request_objects,
+        request_objects,
         settings,
         progress: &progress,
+        input: input(call)?,
+        lazy_fetch: match gaps(args)? {
+            MissingObjects::Errors => LazyFetch::of(call, &repository)?,
+            _ => None,
+        },
     };
     progress.begin_step(PackStep::Enumerate);
-    let mut planned = job.plan()?;
+    let mut planned = job.plan_fetching()?;
     if args.delta_islands {
-        planned.plan = planned.plan.with_islands(Some(islands(&repository, &request_objects, &progress)?));
+        planned.plan =
+            planned.plan.with_islands(Some(islands(&repository, &job.request_objects, &progress)?));
     }
     if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
@@ -98,15 +105,20 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     let made = made?;
     progress.end_packs();
     if bitmap.is_some() && args.write_bitmap_index {
-        if !planned.is_closed {
-            error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
-        } else if made.len() > 1 {
-            error_line!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
-        }
+        warn_without_bitmap(call, planned.is_closed, made.len());
     }
     let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();
     call.write(list.as_bytes())?;
     job.loosen(&planned.loosened)
+}
+
+/// Says why bitmaps were not written, if they were not.
+fn warn_without_bitmap(call: &Call, is_closed: bool, packs: usize) {
+    if !is_closed {
+        error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+    } else if packs > 1 {
+        error_line!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
+    }
 }
 
 /// The requested progress. With `--stdout` the pack's reader shows the writing, unless all progress is asked
@@ -139,12 +151,32 @@ struct PackObjectsJob<'a> {
     call: &'a Call,
     args: &'a PackObjectsOptions,
     repository: &'a Repository,
-    request_objects: &'a Arc<RequestObjects>,
+    request_objects: Arc<RequestObjects>,
     settings: Settings,
     progress: &'a Progress,
+    /// All of standard input.
+    input: Vec<u8>,
+    lazy_fetch: Option<LazyFetch<'a>>,
 }
 
 impl PackObjectsJob<'_> {
+    /// Plans, fetches what is missing, and plans again, until nothing is: a tree may lead to others.
+    fn plan_fetching(&mut self) -> Result<Planned, Fatal> {
+        loop {
+            let planned = self.plan()?;
+            match (&self.lazy_fetch, &self.request_objects.missing_met()[..]) {
+                (Some(lazy_fetch), missing @ [_, ..]) => {
+                    self.request_objects = Arc::new(RequestObjects::new(lazy_fetch.fetch(missing)?));
+                }
+                _ => return Ok(planned),
+            }
+        }
+    }
+
+    fn missing(&self) -> Result<MissingObjects, Fatal> {
+        Ok(if self.lazy_fetch.is_some() { MissingObjects::Listed } else { gaps(self.args)? })
+    }
+
     fn plan(&self) -> Result<Planned, Fatal> {
         let plan =
             |plan| Planned { plan, times: None, uris: Vec::new(), is_closed: true, loosened: Vec::new() };
@@ -160,7 +192,7 @@ impl PackObjectsJob<'_> {
 
     /// Plans what revisions reach, and what other options add.
     fn plan_revisions(&self) -> Result<Planned, Fatal> {
-        let (args, request_objects) = (self.args, self.request_objects);
+        let (args, request_objects) = (self.args, &self.request_objects);
         let selection = self.selection()?;
         let uris = self.blob_uris()?;
         let mut revisions = Revisions::new(self.call, self.repository, request_objects.snapshot());
@@ -172,14 +204,14 @@ impl PackObjectsJob<'_> {
             excluded: uris.iter().map(|uri| uri.object).collect(),
             thin: args.thin,
             ofs_delta: args.delta_base_offset,
-            missing: gaps(args)?,
+            missing: self.missing()?,
             filter: filter_of(&args.filter, |name| revisions.resolve(name))?,
             threads: self.settings.threads,
             settings: self.settings,
         };
         let left_out = LeftOut::of(args);
         let snapshot = request_objects.snapshot();
-        let mut is_closed = request.missing == MissingObjects::Errors && args.filter.is_empty();
+        let mut is_closed = gaps(args)? == MissingObjects::Errors && args.filter.is_empty();
         let mut loosened = Vec::new();
         let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
             let unreachable = Unreachable::of(snapshot, &left_out);
@@ -212,19 +244,21 @@ impl PackObjectsJob<'_> {
 
     /// Plans the objects listed on standard input.
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
-        let (args, request_objects) = (self.args, self.request_objects);
-        let input = input(self.call)?;
+        let (args, request_objects, input) = (self.args, &self.request_objects, &self.input);
         let listed = match args.stdin_packs.is_some() {
             true => object_list::of_packs(
                 request_objects,
-                &input,
+                input,
                 &OfPacks {
                     unpacked: args.unpacked,
                     without_promised: args.exclude_promisor_objects,
                     follow: follows_packs(args)?,
                 },
             )?,
-            false => object_list::objects(request_objects, &input, self.settings.name_hash)?,
+            false => {
+                let may_lack = self.lazy_fetch.is_some();
+                object_list::objects(request_objects, input, self.settings.name_hash, may_lack)?
+            }
         };
         let left_out = LeftOut::of(args);
         let mut objects = Vec::with_capacity(listed.len());
@@ -242,7 +276,7 @@ impl PackObjectsJob<'_> {
     /// Plans the objects that are in none of the remaining packs.
     fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
         let args = self.args;
-        let deleted = object_list::packs_to_delete(self.request_objects, &input(self.call)?)?;
+        let deleted = object_list::packs_to_delete(&self.request_objects, &self.input)?;
         let left_out = LeftOut::of(args);
         let stays = |pack: &Pack| !deleted.contains(pack.name()) || left_out.keeps(pack);
         let expired = match &args.cruft_expiration {
@@ -252,7 +286,7 @@ impl PackObjectsJob<'_> {
         let recent = self.recent(expired)?;
         let expiry = Expiry { expired, recent: &recent };
         let (settings, ofs_delta) = (self.settings, args.delta_base_offset);
-        Ok(plan_cruft_beside(self.request_objects, &stays, expiry, settings, ofs_delta, self.progress)?)
+        Ok(plan_cruft_beside(&self.request_objects, &stays, expiry, settings, ofs_delta, self.progress)?)
     }
 
     /// The requested bitmaps; as in git, only for a pack of everything that refs reach.
@@ -276,7 +310,7 @@ impl PackObjectsJob<'_> {
         let how = Loosening { compression, policy };
         let recent = self.recent(expired)?;
         let expiry = Expiry { expired, recent: &recent };
-        Ok(loosen(self.request_objects, ids, expiry, how, self.settings, self.progress)?)
+        Ok(loosen(&self.request_objects, ids, expiry, how, self.settings, self.progress)?)
     }
 
     /// Objects that hooks declare recent, if anything expires.
@@ -299,7 +333,7 @@ impl PackObjectsJob<'_> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
         Revisions::new(self.call, repository, self.request_objects.snapshot())
-            .read(&input(self.call)?, &mut selection)?;
+            .read(&self.input, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
             let found = roots(repository)?;
             let soft = found.logged.iter().filter(|_| args.reflog);

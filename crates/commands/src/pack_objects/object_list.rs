@@ -19,6 +19,7 @@ pub fn objects(
     request_objects: &RequestObjects,
     input: &[u8],
     version: NameHashVersion,
+    may_lack: bool,
 ) -> Result<ObjectsToPack, Fatal> {
     let kind = request_objects.snapshot().hash_kind();
     let hex = kind.len_in_hex();
@@ -33,6 +34,10 @@ pub fn objects(
         }
         let found = line.get(..hex).and_then(id).ok_or_else(|| garbage("object ID", line))?;
         if !request_objects.contains(&found)? {
+            if may_lack {
+                request_objects.list_missing(&found);
+                continue;
+            }
             return Err(Fatal::new(format!("unable to read {found}")));
         }
         objects.push((found, NameHash::of_by(version, line.get(hex + 1..).unwrap_or_default())));

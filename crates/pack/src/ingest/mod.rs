@@ -104,6 +104,9 @@ impl IngestOptions {
     }
 }
 
+/// Fetches objects; gives a snapshot that has them.
+pub type FetchBases<'a> = &'a dyn Fn(&[ObjectId]) -> Option<Arc<Snapshot>>;
+
 /// A pack that is being received; dropping it leaves nothing behind.
 pub struct Ingest {
     receiver: Receiver,
@@ -178,10 +181,22 @@ impl Ingest {
     /// Resolves deltas and completes the pack. `existing` is the repository's content: bases that the pack
     /// lacks, and objects that must equal received ones with the same id.
     pub fn resolve(
-        mut self,
+        self,
         existing: Option<&Arc<Snapshot>>,
         progress: &dyn ProgressSink,
     ) -> Result<IndexedPack, IngestError> {
+        self.resolve_fetching(existing, &|_| None, progress)
+    }
+
+    /// The same for a repository that is a partial clone: `fetch` fetches bases of a thin pack that neither the pack nor the
+    /// repository has, and gives a snapshot with them.
+    pub fn resolve_fetching(
+        mut self,
+        existing: Option<&Arc<Snapshot>>,
+        fetch: FetchBases<'_>,
+        progress: &dyn ProgressSink,
+    ) -> Result<IndexedPack, IngestError> {
+        let mut existing = existing.cloned();
         let Some(checksum) = self.receiver.checksum() else { return Err(IngestReason::CutOff.into()) };
         let mut writer = self.receiver.take_writer();
         let data = match (&mut writer, self.file.take()) {
@@ -192,8 +207,10 @@ impl Ingest {
         let scratch = writer.as_ref().map(|writer| writer.scratch());
         self.inspect_large(&table, &data, scratch.clone(), progress)?;
         let long = writer.as_deref_mut().filter(|writer| writer.position() > WORTH_SYNCING_AHEAD_BYTES);
-        let lacking =
-            while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, progress))?;
+        let lacking = while_syncing(long, || {
+            self.resolve_deltas(&mut table, &data, scratch, &mut existing, fetch, progress)
+        })?;
+        let existing = existing.as_ref();
         let EntryTable { mut entries, .. } = table;
         pack_index::sort(&mut entries);
         let options = self.options;
@@ -247,13 +264,15 @@ impl Ingest {
         Ok(())
     }
 
-    /// Names every delta; returns the objects of the repository that are bases of `REF_DELTA` entries.
+    /// Names every delta; returns the objects of the repository that are bases of `REF_DELTA` entries. `existing` is another
+    /// snapshot afterwards if bases were fetched.
     fn resolve_deltas(
         &mut self,
         table: &mut EntryTable,
         data: &Mapped,
         scratch: Option<Scratch>,
-        existing: Option<&Arc<Snapshot>>,
+        existing: &mut Option<Arc<Snapshot>>,
+        fetch: FetchBases<'_>,
         progress: &dyn ProgressSink,
     ) -> Result<Vec<ObjectId>, IngestReason> {
         let total = (0..table.len()).filter(|entry| table.whole_kind(*entry).is_none()).count() as u64;
@@ -273,7 +292,7 @@ impl Ingest {
         let is_whole = |entry: &u32| table.whole_kind(*entry).is_some();
         let roots = (0..table.len()).filter(|entry| is_whole(entry) && has_deltas(entry));
         let roots: Vec<Root> = roots.map(Root::Entry).collect();
-        let existing = existing.filter(|_| self.options.fix_thin).cloned();
+        let may_lack = existing.as_mut().filter(|_| self.options.fix_thin);
         let short_deltas = std::mem::take(&mut self.receiver.short_deltas);
         let mut resolver = Resolver {
             pack: data,
@@ -284,7 +303,7 @@ impl Ingest {
             claimed: &claimed,
             scratch,
             unpacked: &self.receiver.unpacked,
-            existing: existing.clone(),
+            existing: may_lack.as_deref().cloned(),
             completes: false,
             cache_bytes: self.options.cache_bytes,
             checks: self.options.checks.as_ref(),
@@ -295,13 +314,11 @@ impl Ingest {
         };
         let mut outcome = resolver.run(&roots, self.options.threads)?;
         let mut lacking = Vec::new();
-        if let Some(existing) = existing {
-            lacking = bases_elsewhere(&named, &claimed, &existing)?;
-            let roots: Vec<Root> = lacking.iter().map(|id| Root::Existing(*id)).collect();
-            resolver.completes = true;
-            let more = resolver.run(&roots, self.options.threads)?;
-            outcome.resolved.extend(more.resolved);
-            outcome.inspectors.extend(more.inspectors);
+        if let Some(existing) = may_lack {
+            let unclaimed = unclaimed_bases(&named, &claimed);
+            let threads = self.options.threads;
+            lacking =
+                resolve_with_existing(&mut resolver, threads, unclaimed, existing, fetch, &mut outcome)?;
         }
         let Outcome { resolved, inspectors } = outcome;
         for inspector in inspectors {
@@ -315,21 +332,58 @@ impl Ingest {
     }
 }
 
-/// Bases of `REF_DELTA` entries that the repository has and the pack lacks.
-fn bases_elsewhere(
-    named: &[NamedDelta],
-    claimed: &[AtomicBool],
-    existing: &Snapshot,
+/// Resolves deltas whose bases the repository has, or after they were fetched. Returns these bases.
+fn resolve_with_existing(
+    resolver: &mut Resolver<'_>,
+    threads: usize,
+    mut unclaimed: Vec<ObjectId>,
+    existing: &mut Arc<Snapshot>,
+    fetch: FetchBases<'_>,
+    outcome: &mut Outcome,
 ) -> Result<Vec<ObjectId>, IngestReason> {
-    let mut asked = HashSet::new();
-    let mut found = Vec::new();
-    for (delta, claimed) in named.iter().zip(claimed) {
-        // Only the first delta of a base is marked; each of the others costs one look-up.
-        if !claimed.load(Ordering::Relaxed) && asked.insert(delta.base) && existing.contains(&delta.base)? {
-            found.push(delta.base);
+    let mut bases = Vec::new();
+    resolver.completes = true;
+    loop {
+        let (found, missing) = parted(unclaimed, existing)?;
+        let roots: Vec<Root> = found.iter().map(|id| Root::Existing(*id)).collect();
+        bases.extend(found);
+        let more = resolver.run(&roots, threads)?;
+        outcome.resolved.extend(more.resolved);
+        outcome.inspectors.extend(more.inspectors);
+        if outcome.resolved.len() as u64 == resolver.left {
+            return Ok(bases);
+        }
+        let in_pack = resolver.table.entries.iter().map(|entry| entry.id);
+        let in_pack: HashSet<ObjectId> =
+            in_pack.chain(outcome.resolved.iter().map(|named| named.id)).collect();
+        unclaimed = missing.into_iter().filter(|id| !in_pack.contains(id)).collect();
+        let later = if unclaimed.is_empty() { None } else { fetch(&unclaimed) };
+        let Some(later) = later else { return Ok(bases) };
+        resolver.existing = Some(later.clone());
+        *existing = later;
+    }
+}
+
+/// Bases of `REF_DELTA` entries that were not found yet. Only the first delta of a base is marked, so this has bases that were
+/// found, too: each costs one look-up.
+fn unclaimed_bases(named: &[NamedDelta], claimed: &[AtomicBool]) -> Vec<ObjectId> {
+    let unclaimed = named.iter().zip(claimed).filter(|(_, claimed)| !claimed.load(Ordering::Relaxed));
+    let mut bases: Vec<ObjectId> = unclaimed.map(|(delta, _)| delta.base).collect();
+    bases.dedup();
+    bases
+}
+
+/// The objects that the repository has, and those that it lacks.
+fn parted(ids: Vec<ObjectId>, existing: &Snapshot) -> Result<(Vec<ObjectId>, Vec<ObjectId>), IngestReason> {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for id in ids {
+        if existing.contains(&id)? {
+            found.push(id);
+        } else {
+            missing.push(id);
         }
     }
-    Ok(found)
+    Ok((found, missing))
 }
 
 /// Runs `work` while the file is synced to disk.

@@ -84,27 +84,9 @@ pub(super) fn configured_bundles(config: &Config) -> Result<Bundles, Error> {
     Ok(entries.filter_map(|(name, value)| Some((name.to_vec(), value?.to_vec()))).collect())
 }
 
-/// The remotes that the repository itself borrows objects from, in the order in which it tries them
-/// (technical/partial-clone, "Using many promisor remotes"): `extensions.partialClone` names the last one.
-/// Remotes without a URL are left out.
+/// The remotes that the repository itself borrows objects from. Those without a URL are left out.
 fn promisor_remotes(config: &Config) -> Result<Vec<PromisorRemote>, Error> {
-    let mut names: Vec<String> = Vec::new();
-    for (name, _) in config.section("remote") {
-        let Ok(name) = std::str::from_utf8(&name[b"remote.".len()..]) else { continue };
-        let remote = match name.rsplit_once('.') {
-            Some((remote, "partialclonefilter")) => remote,
-            Some((remote, "promisor")) if config.boolean(&format!("remote.{name}"))? == Some(true) => remote,
-            _ => continue,
-        };
-        if !names.iter().any(|known| known == remote) {
-            names.push(remote.to_owned());
-        }
-    }
-    if let Some(last) = config.string("extensions.partialClone").and_then(|name| String::from_utf8(name).ok())
-    {
-        names.retain(|name| *name != last);
-        names.push(last);
-    }
+    let names = config.promisor_remotes()?;
     let fields = config.string("promisor.sendFields").unwrap_or_default();
     let is_sent = |field: &str| {
         let mut sent = fields.split(|byte| matches!(byte, b',' | b' ' | b'\t' | b'\n'));

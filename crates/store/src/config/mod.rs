@@ -6,6 +6,7 @@ pub(crate) mod fsck_settings;
 mod includes;
 mod last_read;
 pub(crate) mod parameters;
+mod promisor;
 mod scopes;
 mod trust;
 

@@ -62,6 +62,8 @@ pub enum MissingObjects {
     /// Fail, naming the first.
     #[default]
     Errors,
+    /// Leave them out, and list them in [`RequestObjects::missing_met`]: the caller fetches them, and plans again.
+    Listed,
     /// Leave out promised ones: the client knows a promisor remote that has them.
     Promised,
     /// Leave out all missing objects, and what they would reach.
@@ -222,7 +224,7 @@ pub fn plan_adjusted<E: From<Error>>(
     progress: &dyn ProgressSink,
 ) -> Result<PackPlan, E> {
     let (found, names) = match request.missing {
-        MissingObjects::Errors | MissingObjects::Promised => {
+        MissingObjects::Errors | MissingObjects::Listed | MissingObjects::Promised => {
             find_filtered(request_objects, request, progress)?
         }
         MissingObjects::Any | MissingObjects::BehindPromisor => {
@@ -284,8 +286,11 @@ fn find_filtered(
     let tips = Tips::resolve(request_objects, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(request_objects, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
-    let allowed_missing =
-        AllowedMissing { blobs: !sends_blobs, promised: request.missing == MissingObjects::Promised };
+    let allowed_missing = AllowedMissing {
+        blobs: !sends_blobs,
+        listed: request.missing == MissingObjects::Listed,
+        promised: request.missing == MissingObjects::Promised,
+    };
     let mut trees = TreeWalk::new(request_objects, request.threads, progress)
         .allowed_missing(allowed_missing)
         .hashing(request.settings.name_hash);

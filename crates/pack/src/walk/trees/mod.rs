@@ -44,6 +44,8 @@ pub(crate) enum OnMissing {
 pub(crate) struct AllowedMissing {
     /// Blobs, because none are sent.
     pub(crate) blobs: bool,
+    /// All objects, which are listed.
+    pub(crate) listed: bool,
     /// Promised objects, because the client knows the promisor remote.
     pub(crate) promised: bool,
 }
@@ -58,6 +60,10 @@ impl AllowedMissing {
         progress: &dyn ProgressSink,
     ) -> Result<bool, Error> {
         if kind == Kind::Tree && id.is_empty_tree() || kind == Kind::Blob && self.blobs {
+            return Ok(true);
+        }
+        if self.listed {
+            request_objects.list_missing(id);
             return Ok(true);
         }
         if self.promised { request_objects.is_promised(id, progress) } else { Ok(false) }

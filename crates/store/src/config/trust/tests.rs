@@ -154,6 +154,7 @@ const HARMLESS: &[&str] = &[
     "packrace.looselimit",
     "packrace.requirereachablewants",
     "promisor.advertise",
+    "promisor.quiet",
     "promisor.sendfields",
     "push.default",
     "receive.advertiseatomic",
