@@ -263,3 +263,35 @@ git hash-object --no-filters dir
 git hash-object --path=name dir
 git hash-object -t nonsense
 git hash-object -t nonsense --stdin </dev/null
+
+## abbreviations of several objects
+# exits: 128 128 128 128 128 128 129 129 128 128 1 128 128 128 128
+history 1
+person='A U Thor <author@example.com> 1112912113 -0700'
+stock mktree </dev/null >/dev/null
+made=$(printf 'tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor %s\ncommitter %s\n\nfirst line\nsecond line\n\nbody\n' "$person" "$person" |
+    stock hash-object -w -t commit --stdin)
+blob=$(echo blob 142857 | stock hash-object -w --stdin)
+printf '100644 blob %s\tfile528\n' "$blob" | stock mktree
+printf 'object %s\ntype commit\ntag v13776\ntagger %s\n\nm\n' "$made" "$person" | stock hash-object -w -t tag --stdin
+git update-ref refs/heads/x 6830
+git update-ref refs/heads/x '6830^{commit}'
+git update-ref refs/heads/x 6830~0
+git update-ref refs/heads/x '6830^{tag}'
+git update-ref refs/heads/x 6830:file
+git commit-tree '6830^{tree}' -m x
+git for-each-ref --contains 6830
+git for-each-ref --points-at 6830
+git for-each-ref --merged 6830
+echo 6830 | git pack-objects --revs -q --stdout
+git stash apply 6830
+git commit-tree 6830 -p 6830 -m x
+for text in 'like 265' 'like 1019'; do
+    echo "$text" | stock hash-object -w --stdin
+done
+git commit-tree 21df3c -m x
+git -c core.abbrev=12 update-ref refs/heads/x 21df3c
+git commit-tree HEAD^{tree} -p 21df3c -m x
+git update-ref refs/heads/x 21df3c^0
+git update-ref refs/heads/6830 HEAD
+git update-ref refs/heads/x 6830

@@ -13,7 +13,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
 use crate::options::{CommitPart, CommitTreeOptions};
-use crate::revisions::Revisions;
+use crate::revisions::{Expected, Revisions};
 use crate::text::utf8;
 use crate::work_tree::path_from_top;
 
@@ -29,8 +29,8 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     let mut revisions = Revisions::new(call, &repository, &snapshot);
-    let mut named = |name: &OsStr| {
-        let found = revisions.resolve(name.as_encoded_bytes())?;
+    let mut named = |name: &OsStr, expected| {
+        let found = revisions.resolve_as(name.as_encoded_bytes(), expected)?;
         found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
     };
     let mut parents: Vec<ObjectId> = Vec::new();
@@ -38,7 +38,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     for part in &args.parts {
         match part {
             CommitPart::Parent(name) => {
-                let id = named(name)?;
+                let id = named(name, Expected::Commit)?;
                 expect(&mut reader, &id, Kind::Commit)?;
                 match parents.contains(&id) {
                     true => error_line!(call, "error: duplicate parent {id} ignored"),
@@ -50,7 +50,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
         }
     }
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
-    let tree = named(tree)?;
+    let tree = named(tree, Expected::Tree)?;
     if message.is_empty() {
         call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
     }

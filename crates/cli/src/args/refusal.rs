@@ -74,7 +74,9 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
 pub fn usage_of(name: &str) -> String {
     let mut command = command_line();
     command.build();
-    let usage = command.find_subcommand_mut(name).map(|command| command.render_usage().to_string());
+    let mut words = name.split(' ');
+    let found = words.try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
+    let usage = found.map(|command| command.render_usage().to_string());
     format!("{}\n", plain(&usage.unwrap_or_default()))
 }
 

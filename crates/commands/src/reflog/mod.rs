@@ -31,13 +31,13 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
             None => list(call, &repository(call)?),
         },
         ReflogOptions::Exists { names } => match names.first() {
-            None => Err(Fatal::usage_of("reflog")),
+            None => Err(Fatal::usage_of("reflog exists")),
             Some(name) => exists(&repository(call)?, name.as_encoded_bytes()),
         },
         ReflogOptions::Write { arguments } => {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
             let [name, old, new, message] = arguments.as_slice() else {
-                return Err(Fatal::usage_of("reflog"));
+                return Err(Fatal::usage_of("reflog write"));
             };
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;

@@ -5,6 +5,7 @@
 //! `<branch>@{upstream}` and `<branch>@{push}`, the suffixes `~<n>`, `^<n>`, `^{<type>}`, `^{}` and `^{/<text>}`,
 //! `:/<text>`, `<rev>:<path>`, and `:<n>:<path>`, also with paths that begin with `./` or `../`.
 
+mod abbreviated;
 mod logged;
 mod ranges;
 mod search;
@@ -22,6 +23,7 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::tracking::Tracking;
 use crate::work_tree::WorkTree;
+pub use abbreviated::Expected;
 use logged::one_entry;
 pub(crate) use logged::{
     FirstEntry, current_branch, entry, first_entry, logged_name, moment, number, ref_name, shown_count,
@@ -89,18 +91,23 @@ impl<'a> Revisions<'a> {
 
     /// The object that a revision names, or `None`. A full object name is not looked up.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        self.resolve_as(revision, Expected::Any)
+    }
+
+    /// The same; what is expected chooses between objects with the same abbreviation.
+    pub fn resolve_as(&mut self, revision: &[u8], expected: Expected) -> Result<Option<ObjectId>, Fatal> {
         if let Some(text) = revision.strip_prefix(b":/") {
             return if text.is_empty() { Ok(None) } else { self.found_anywhere(text) };
         }
         let behind = end_of_search(revision, end_of_braces(revision));
         let Some(colon) = revision[behind..].iter().position(|byte| *byte == b':') else {
-            return self.commitish(revision);
+            return self.commitish(revision, expected);
         };
         let colon = behind + colon;
         if colon == 0 {
             return self.in_index(&revision[1..]);
         }
-        match self.commitish(&revision[..colon])? {
+        match self.commitish(&revision[..colon], Expected::Treeish)? {
             Some(id) => {
                 let path = self.path_in_tree(&revision[colon + 1..])?;
                 self.at_path(id, &path)
@@ -157,12 +164,13 @@ impl<'a> Revisions<'a> {
         Ok(Some(id))
     }
 
-    fn commitish(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+    fn commitish(&mut self, revision: &[u8], expected: Expected) -> Result<Option<ObjectId>, Fatal> {
         let behind = end_of_braces(revision);
         let is_suffix = |byte: &u8| matches!(byte, b'~' | b'^');
         let base_end = revision[behind..].iter().position(is_suffix).map_or(revision.len(), |at| behind + at);
-        let Some(mut id) = self.base(&revision[..base_end])? else { return Ok(None) };
         let mut rest = &revision[base_end..];
+        let expected = Expected::before(rest).unwrap_or(expected);
+        let Some(mut id) = self.base(&revision[..base_end], expected)? else { return Ok(None) };
         while let Some((&sign, after)) = rest.split_first() {
             let next = if sign == b'^' && after.starts_with(b"{") {
                 let Some(end) = end_of_group(after) else { return Ok(None) };
@@ -194,7 +202,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// A full object name, or a ref by the rules of gitrevisions, `<refname>`.
-    fn base(&mut self, name: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+    fn base(&mut self, name: &[u8], expected: Expected) -> Result<Option<ObjectId>, Fatal> {
         if let Some(id) = self.full_name(name) {
             return Ok(Some(id));
         }
@@ -227,11 +235,7 @@ impl<'a> Revisions<'a> {
                 return Ok(Some(found.id));
             }
         }
-        // An ambiguous abbreviation names no object.
-        match *self.snapshot.abbreviated(name)? {
-            [id] => Ok(Some(id)),
-            _ => Ok(None),
-        }
+        self.abbreviated(name, expected)
     }
 
     /// What `<name>@{<spec>}` names; errors tell the name as it was typed.
@@ -246,7 +250,7 @@ impl<'a> Revisions<'a> {
                 let branch = [b"refs/heads/", before.as_slice()].concat();
                 return match self.repository.refs().resolve(&branch).map_err(Fatal::new)? {
                     Some(found) => Ok(Some(found.id)),
-                    None => self.base(&before),
+                    None => self.base(&before, Expected::Any),
                 };
             }
             _ => {}

@@ -23,7 +23,7 @@ use crate::call::identity::Role;
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
-use crate::text::message_of;
+use crate::text::subject_of;
 use crate::work_tree::WorkTree;
 
 /// The ref of the newest entry; older ones are in its reflog.
@@ -128,7 +128,7 @@ impl<'a> Context<'a> {
         let short = self.short(&commit)?;
         let shown = branch.as_deref().map(|name| name.strip_prefix(b"refs/heads/").unwrap_or(name));
         let description =
-            [shown.unwrap_or(b"(no branch)"), b": ", short.as_bytes(), b" ", &subject(&content)].concat();
+            [shown.unwrap_or(b"(no branch)"), b": ", short.as_bytes(), b" ", &subject_of(&content)].concat();
         let description = description.trim_ascii_end().to_vec();
         Ok(Some(Head { commit, tree, branch, description }))
     }
@@ -167,13 +167,6 @@ fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
     say_unmerged(call, &unmerged)?;
     complain(call, &["error: could not write index".to_owned()]);
     Err(Fatal::silent(1))
-}
-
-/// The first paragraph of a commit message, as one line.
-fn subject(commit: &[u8]) -> Vec<u8> {
-    let lines = message_of(commit).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join(&b' ')
 }
 
 /// Says what went wrong and why there is nothing more to do.

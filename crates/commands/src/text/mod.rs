@@ -9,3 +9,10 @@ pub fn message_of(commit: &[u8]) -> &[u8] {
     let end = commit.windows(2).position(|pair| pair == b"\n\n");
     end.map_or(&[], |end| &commit[end + 2..])
 }
+
+/// The first paragraph of a commit message, as one line.
+pub fn subject_of(commit: &[u8]) -> Vec<u8> {
+    let lines = message_of(commit).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(&b' ')
+}

@@ -1,5 +1,7 @@
 //! Abbreviated names of objects (gitrevisions, `<sha1>`; git-config, "core.abbrev").
 
+use std::collections::BTreeSet;
+
 use packrace_object::{ObjectId, oid};
 
 use crate::config::Config;
@@ -15,24 +17,24 @@ const LEAST_DIGITS: usize = 4;
 const USUAL_DIGITS: usize = 7;
 
 impl Snapshot {
-    /// The objects whose names begin with these hex digits, at most two; fewer than four digits match none.
-    pub fn abbreviated(&self, digits: &[u8]) -> Result<Vec<ObjectId>, Error> {
+    /// The objects whose names begin with these hex digits, sorted; fewer than four digits match none.
+    pub fn abbreviated(&self, digits: &[u8]) -> Result<BTreeSet<ObjectId>, Error> {
         let hash = self.hash_kind();
         let whole = hash.len_in_hex();
         if !(LEAST_DIGITS..=whole).contains(&digits.len()) {
-            return Ok(Vec::new());
+            return Ok(BTreeSet::new());
         }
         let mut padded = digits.to_ascii_lowercase();
         padded.resize(whole, b'0');
-        let Ok(prefix) = ObjectId::from_hex(&padded) else { return Ok(Vec::new()) };
-        self.with_prefix(&prefix, digits.len())
+        let Ok(prefix) = ObjectId::from_hex(&padded) else { return Ok(BTreeSet::new()) };
+        self.with_prefix(&prefix, digits.len(), usize::MAX)
     }
 
     /// The shortest length at which the name is unique, at least `least`.
     pub fn unique_digits(&self, id: &oid, least: usize) -> Result<usize, Error> {
         let whole = self.hash_kind().len_in_hex();
         for length in least.max(LEAST_DIGITS)..whole {
-            if self.with_prefix(id, length)?.iter().all(|other| **other == *id) {
+            if self.with_prefix(id, length, 2)?.iter().all(|other| **other == *id) {
                 return Ok(length);
             }
         }
@@ -60,12 +62,12 @@ impl Snapshot {
         }
     }
 
-    /// At most two objects.
-    fn with_prefix(&self, prefix: &oid, hex_len: usize) -> Result<Vec<ObjectId>, Error> {
-        let mut found: Vec<ObjectId> = Vec::new();
+    /// At most so many objects, sorted.
+    fn with_prefix(&self, prefix: &oid, hex_len: usize, most: usize) -> Result<BTreeSet<ObjectId>, Error> {
+        let mut found = BTreeSet::new();
         let mut add = |id: ObjectId| {
-            if found.len() < 2 && !found.contains(&id) {
-                found.push(id);
+            if found.len() < most {
+                found.insert(id);
             }
         };
         for unit in self.units() {
@@ -73,10 +75,13 @@ impl Snapshot {
             match &unit.index {
                 UnitIndex::Pack(pack) => {
                     let index = self.packs()[pack.0 as usize].index();
-                    index.range_of_prefix(prefix, hex_len).take(3).for_each(&mut add);
+                    index.range_of_prefix(prefix, hex_len).take(most.saturating_add(1)).for_each(&mut add);
                 }
                 UnitIndex::Multi { index, .. } => {
-                    index.positions_of_prefix(prefix, hex_len).take(3).for_each(&mut add);
+                    index
+                        .positions_of_prefix(prefix, hex_len)
+                        .take(most.saturating_add(1))
+                        .for_each(&mut add);
                 }
             }
         }
