@@ -20,7 +20,7 @@ pub(super) struct Keys {
     has_object_format: bool,
     options: usize,
     /// The client accepts a promisor remote that was offered.
-    accepts_promisor: bool,
+    pub(super) accepts_promisor: bool,
     has_session_id: bool,
 }
 
@@ -55,6 +55,10 @@ impl FetchV2Command {
 }
 
 impl Keys {
+    pub(super) fn new(accepts_promisor: bool) -> Self {
+        Keys { accepts_promisor, ..Keys::default() }
+    }
+
     pub(super) fn take(
         mut self,
         packet: PktLine<'_>,

@@ -48,6 +48,8 @@ pub struct Session {
     is_eof: bool,
     /// The client requested the whole answer in a side-band (`sideband-all`).
     is_multiplexed: bool,
+    /// The client accepts an offered promisor remote. git says so with its first command only.
+    accepts_promisor: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl Session {
             state: FetchV2State::Keys(Keys::default()),
             is_eof: false,
             is_multiplexed: false,
+            accepts_promisor: false,
         }
     }
 
@@ -191,7 +194,7 @@ impl Session {
     fn next_command(&mut self) {
         self.is_multiplexed = false;
         self.state = match self.carriage {
-            Carriage::Stateful => FetchV2State::Keys(Keys::default()),
+            Carriage::Stateful => FetchV2State::Keys(Keys::new(self.accepts_promisor)),
             Carriage::Stateless => FetchV2State::Ended,
         };
     }
@@ -204,6 +207,9 @@ impl Session {
                 None if self.is_eof => return self.at_eof(),
                 None => return Ok(()),
             };
+            if let FetchV2State::Keys(keys) = &self.state {
+                self.accepts_promisor = keys.accepts_promisor;
+            }
             let (config, outputs) = (&self.config, &mut self.outputs);
             let next = match std::mem::replace(&mut self.state, FetchV2State::Ended) {
                 FetchV2State::Keys(keys) => keys.take(packet, config, outputs)?,

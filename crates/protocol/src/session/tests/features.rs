@@ -157,6 +157,15 @@ fn promisor_remotes_that_a_client_accepts() {
         model.requests(&mut session, &script).1.unwrap().may_lack_promised
     };
     assert!(accepts("a") && accepts("b;%61") && !accepts("b"));
+    // git 2.55 says so with its first command, and not with the fetch.
+    let accepted_before = |names: &str| {
+        let refs = ["command=ls-refs", &format!("promisor-remote={names}"), "0001", "0000"];
+        let want = format!("want {}", model.id("c5"));
+        let script = [&refs[..], &["command=fetch", "0001", &want, "done", "0000"]].concat();
+        let mut session = Script { version: 2, ..Script::default() }.session(&model);
+        model.requests(&mut session, &Model::packets(&script)).1.unwrap().may_lack_promised
+    };
+    assert!(accepted_before("a") && !accepted_before("b"));
     for key in ["promisor-remote", "promisor-remote="] {
         let words = "promisor-remote capability requires an argument";
         check(&model, &format!("## {key}\nv2 stateful\n> command=fetch\n> {key}\n! {words}\n"));
