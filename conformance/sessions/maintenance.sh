@@ -207,6 +207,24 @@ commit one
 git repack -adlbq
 git repack -dlq --geometric=2 --write-midx --write-bitmap-index
 
+## geometric repack beside promisor packs
+# needs git: 2.53
+# state: packs no-fsck
+repository
+stock config remote.origin.promisor true
+stock config remote.origin.url ../elsewhere
+for packs in 'p 8' 'p 1' 'p 1' 'o 8' 'o 1' 'o 1' 'p 2'; do
+    for number in $(seq "${packs#* }"); do
+        echo "$packs $number $((step = step + 1))" | stock hash-object -w --stdin
+    done | stock pack-objects -q .git/objects/pack/pack >../id
+    [ "${packs% *}" = o ] || : >".git/objects/pack/pack-$(cat ../id).promisor"
+    stock prune-packed
+done
+git repack -d -q --geometric=2
+for index in .git/objects/pack/*.idx; do
+    echo "$(stock show-index <"$index" | wc -l) $(ls "${index%.idx}.promisor" 2>/dev/null | sed 's/.*promisor/promised/')"
+done | sort
+
 ## repack beside a filter
 # differs: git writes a second pack even if it has no objects
 history 5

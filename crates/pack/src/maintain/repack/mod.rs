@@ -120,7 +120,7 @@ pub struct RepackRequest {
 pub struct Repacked {
     /// What was repacked.
     pub scope: Scope,
-    /// The new packs; a pack of promised objects comes first, then the reachable objects, if there are any.
+    /// The new packs; a pack of promised objects comes first, or last if the repack is geometric.
     pub new: Vec<PublishedPack>,
     /// Names of the repository's own packs that are redundant.
     pub redundant: Vec<String>,
@@ -310,7 +310,7 @@ impl Repack<'_> {
     fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
         let request_objects = self.request_objects;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
-        let (rolled_up, left) =
+        let (mut rolled_up, left) =
             self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;
         insert_all(request_objects, &wanted, &request_objects.snapshot().own_loose()?)?;
@@ -321,9 +321,21 @@ impl Repack<'_> {
         wanted.subtract(&borrowed);
         let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
+        rolled_up.extend(self.geometric_of_promised(factor)?);
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != PackRole::Foreign;
         let largest = left.into_iter().rev().find(is_own);
         Ok((rolled_up, largest))
+    }
+
+    /// Rolls up small packs of promised objects, apart from the others.
+    fn geometric_of_promised(&mut self, factor: u32) -> Result<Vec<PackIx>, PackFilesError> {
+        let request_objects = self.request_objects;
+        let (rolled_up, left) = self.roles.roll_up_promised(request_objects.snapshot(), factor);
+        let wanted = Marks::of_packs(request_objects, &rolled_up)?;
+        subtract_packs(request_objects, &wanted, &left)?;
+        let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
+        self.write(wanted, names, &Special { is_promisor: true, ..Special::default() })?;
+        Ok(rolled_up)
     }
 
     /// Of reachable objects, those that the filter keeps.

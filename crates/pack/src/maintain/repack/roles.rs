@@ -82,14 +82,23 @@ impl Roles {
             }
         };
         let all = [PackRole::Ordinary, PackRole::Kept, PackRole::Foreign];
-        let mut packs: Vec<PackIx> = self.with(&all).into_iter().filter(takes_part).collect();
-        let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
-        packs.sort_by_key(objects);
-        let left = packs.split_off(packs_to_roll_up(&packs.iter().map(objects).collect::<Vec<_>>(), factor));
-        (packs, left)
+        split(snapshot, self.with(&all).into_iter().filter(takes_part).collect(), factor)
+    }
+
+    /// The same for packs from promisor remotes.
+    pub(super) fn roll_up_promised(&self, snapshot: &Snapshot, factor: u32) -> (Vec<PackIx>, Vec<PackIx>) {
+        split(snapshot, self.with(&[PackRole::Promisor]), factor)
     }
 
     pub(super) fn of_pack(&self, pack: PackIx) -> PackRole {
         self.roles[pack.0 as usize]
     }
+}
+
+/// The packs that a geometric repack rolls up, and those that it leaves, largest last.
+fn split(snapshot: &Snapshot, mut packs: Vec<PackIx>, factor: u32) -> (Vec<PackIx>, Vec<PackIx>) {
+    let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
+    packs.sort_by_key(objects);
+    let left = packs.split_off(packs_to_roll_up(&packs.iter().map(objects).collect::<Vec<_>>(), factor));
+    (packs, left)
 }
