@@ -265,3 +265,29 @@ echo HEAD | git pack-objects --revs --stdout --index-version=9
 ## small packs
 history 20
 git pack-objects --all -q --max-pack-size=1m out </dev/null | wc -l
+
+## what has moved is sent again, or not
+repository
+mkdir one two
+for file in one/a one/b two/a file; do echo "$file" >"$file"; done
+stock add .
+stock commit -q -m first
+mkdir sub
+stock mv one sub/one
+stock mv file sub/file
+stock commit -q -m moved
+listed() {
+    git index-pack -o p.idx p.pack >/dev/null
+    stock show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+for option in -q --sparse --no-sparse '--no-sparse --sparse' '--sparse --no-sparse'; do
+    echo "$option"
+    printf 'HEAD\n^HEAD~1\n' | git pack-objects -q --revs --stdout $option >p.pack
+    listed
+done
+printf 'HEAD\n^HEAD~1\n' | git -c pack.useSparse=false pack-objects -q --revs --stdout >p.pack
+listed
+printf 'HEAD\n^HEAD~1\n' | git -c pack.useSparse=false pack-objects -q --revs --thin --sparse --stdout >p.pack
+stock show-index </dev/null 2>/dev/null
+stock index-pack --fix-thin --stdin <p.pack >/dev/null

@@ -27,6 +27,9 @@ pub struct Settings {
     pub base_cache_bytes: usize,
     /// How paths are hashed for the delta search (`pack.usePathWalk`).
     pub name_hash: NameHashVersion,
+    /// Whether only the paths of new objects are visited in what the receiver has (`pack.useSparse`): faster, and objects that
+    /// have moved are sent again.
+    pub sparse: bool,
     /// The zlib level (`pack.compression`); -1: zlib's default.
     pub compression: i32,
     /// Larger objects are left out of the delta search (`core.bigFileThreshold`).
@@ -94,6 +97,7 @@ impl Default for Settings {
             delta_cache_limit_bytes: usize::MAX,
             base_cache_bytes: 96 << 20,
             name_hash: NameHashVersion::V1,
+            sparse: true,
             compression: -1,
             big_file_bytes: BIG_FILE_BYTES,
             reuse_deltas: true,
@@ -131,6 +135,7 @@ impl Settings {
                 Some(true) => NameHashVersion::ByPath,
                 _ => default.name_hash,
             },
+            sparse: config.boolean("pack.useSparse")?.unwrap_or(default.sparse),
             compression: pack_compression(config)?,
             big_file_bytes: config.big_file_bytes()?,
             pack_reuse: PackReuseScope::of(config)?,

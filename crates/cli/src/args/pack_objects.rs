@@ -12,7 +12,7 @@ use super::packing::Packing;
     "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
     "pack_loose_unreachable", "unpack_unreachable", "cruft", "cruft_expiration", "non_empty",
     "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
-    "all_progress_implied", "sparse", "stdout",
+    "all_progress_implied", "stdout",
 ]))]
 pub struct PackObjects {
     /// Read revisions from standard input, one per line, and pack the objects that they reach.
@@ -144,9 +144,12 @@ pub struct PackObjects {
     /// If progress is shown, show it as with --all-progress.
     #[arg(long)]
     pub all_progress_implied: bool,
-    /// Accepted for compatibility: no effect.
-    #[arg(long)]
+    /// Of what the receiver has, visit only the paths of new objects (default: pack.useSparse, which is true).
+    #[arg(long, overrides_with = "no_sparse")]
     pub sparse: bool,
+    /// Visit all trees where the receiver's history begins, so that moved objects are not sent again.
+    #[arg(long, overrides_with = "sparse")]
+    pub no_sparse: bool,
     /// Write the pack to standard output.
     #[arg(long)]
     pub stdout: bool,
@@ -189,6 +192,7 @@ impl From<PackObjects> for PackObjectsOptions {
             write_bitmap_index: args.write_bitmap_index,
             write_bitmap_index_quiet: args.write_bitmap_index_quiet,
             no_use_bitmap_index: args.no_use_bitmap_index,
+            sparse: chosen(args.sparse, args.no_sparse),
             quiet: args.quiet,
             progress: chosen(args.progress, args.no_progress),
             all_progress: args.all_progress,

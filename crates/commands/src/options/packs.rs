@@ -167,6 +167,8 @@ pub struct PackObjectsOptions {
     pub write_bitmap_index_quiet: bool,
     /// Do not use bitmaps for the walk.
     pub no_use_bitmap_index: bool,
+    /// Whether only the paths of new objects are visited in what the receiver has.
+    pub sparse: Option<bool>,
     /// Print no progress.
     pub quiet: bool,
     /// Show progress, with `stdout` except writing the pack, or show none. If not given, only if the error

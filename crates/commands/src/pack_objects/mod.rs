@@ -451,6 +451,7 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
     let mut settings = crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
+    settings.sparse = args.sparse.unwrap_or(settings.sparse);
     match args.compression {
         None => {}
         Some(level @ -1..=9) => settings.compression = level as i32,

@@ -46,10 +46,14 @@ pub(super) fn find(
     let mut had_roots = Vec::new();
     mark_roots(trees, between.border.iter().map(tree_of), &had, OnMissing::Skip, &mut had_roots)?;
     Tips::mark_others(&tips.had_others, trees, &had, OnMissing::Skip)?;
+    if !tips.sparse {
+        trees.mark_below(std::mem::take(&mut had_roots), &had, OnMissing::Skip)?;
+    }
     for no in &between.missing {
         seen.insert(commits.get(*no).ix);
     }
     mark_roots(trees, between.missing.iter().map(tree_of), &seen, OnMissing::Fail, &mut roots)?;
+    roots.retain(|root| !had.contains(*root));
     let bases = PathWalk::new(trees, &seen, &had).run(roots, had_roots)?;
     finish(trees, tips, seen, had, bases).map(Some)
 }

@@ -496,6 +496,8 @@ pub(crate) struct Tips {
     /// Tags, trees and blobs that are wanted by id.
     pub(crate) wanted_others: Vec<(ObjectNo, Kind)>,
     pub(crate) had_others: Vec<(ObjectNo, Kind)>,
+    /// Whether only the paths of new objects are visited in what the receiver has.
+    pub(crate) sparse: bool,
 }
 
 impl Tips {
@@ -509,6 +511,7 @@ impl Tips {
             had_commits: Vec::new(),
             wanted_others: Vec::new(),
             had_others: Vec::new(),
+            sparse: request.settings.sparse,
         };
         for id in &request.wants {
             let peeled = commits.peel(request_objects.require(id)?)?;

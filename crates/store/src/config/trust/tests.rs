@@ -145,6 +145,7 @@ const HARMLESS: &[&str] = &[
     "pack.threads",
     "pack.usebitmaps",
     "pack.usepathwalk",
+    "pack.usesparse",
     "pack.window",
     "pack.windowmemory",
     "pack.writebitmaphashcache",
