@@ -10,7 +10,8 @@ use packrace_testkit::peer::{Feed, Reply, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
-use crate::running::{answer_to, packrace_with};
+use crate::repack_command::{Role, extensions, objects};
+use crate::running::{answer_to, packrace, packrace_with};
 
 /// A repository and a partial clone of it with this filter, which offers it as a promisor remote. The clone
 /// has a commit of its own that refers to missing objects.
@@ -153,12 +154,12 @@ fn what_promisor_objects_link_to_is_kept() {
         let indexed = packrace_with(client, &args, &pack, &[]);
         assert!(indexed.status.success(), "{}", String::from_utf8_lossy(&indexed.stderr));
 
-        let objects = |args: &[&str]| -> BTreeSet<String> {
+        let listed = |args: &[&str]| -> BTreeSet<String> {
             let listed = offline(client, &[&["rev-list", "--objects"], args].concat());
             listed.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
         };
-        let outside = objects(&["--all", "--exclude-promisor-objects"]);
-        let pushed = objects(&["mine", "--missing=allow-any"]);
+        let outside = listed(&["--all", "--exclude-promisor-objects"]);
+        let pushed = listed(&["mine", "--missing=allow-any"]);
         assert_eq!(outside.intersection(&pushed).collect::<Vec<_>>(), [""; 0], "in no promisor pack");
         assert!(outside.contains(&unpushed), "{outside:?}");
         let reached = ["rev-list", "--objects", "--missing=print", &theirs];
@@ -172,4 +173,37 @@ fn what_promisor_objects_link_to_is_kept() {
         let gone = Git::stock().command(client).args(["cat-file", "-e", &unpushed]).output().unwrap();
         assert!(!gone.status.success(), "{unpushed} is not kept");
     }
+}
+
+/// git before 2.53 forgets what was promised.
+#[test]
+fn promisor_packs_are_rolled_up_among_themselves() {
+    let origin = RepoBuilder::new(Size::Tiny).build();
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    origin.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", origin.path().display());
+    Git::stock().run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "partial.git"]);
+    let partial = dir.path().join("partial.git");
+    let git = |args: &[&str]| Git::stock().run(&partial, args);
+    git(&["config", "gc.auto", "0"]);
+    let missing = git(&["rev-list", "--objects", "--missing=print", "--max-count=4", "main"]);
+    let missing: Vec<&str> = missing.lines().filter_map(|line| line.strip_prefix('?')).take(3).collect();
+    assert_eq!(missing.len(), 3);
+    for id in missing {
+        // Each is fetched into a pack of its own.
+        git(&["cat-file", "-e", id]);
+    }
+    let blob = Git::stock().run_with_input(&partial, &["hash-object", "-w", "--stdin"], b"of our own\n");
+    let own = String::from_utf8(blob).unwrap().trim().to_owned();
+    let packs = || extensions(&partial).into_iter().find(|(kind, _)| kind == "promisor").unwrap().1;
+    let before = objects(&partial);
+    assert_eq!(packs(), 4);
+    let output = packrace(&partial, &["repack", "--geometric=2", "-d", "-q"], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(packs(), 2);
+    let mut expected = before;
+    assert!(expected.remove(&(Role::Loose, own.clone())));
+    expected.insert((Role::Pack, own));
+    assert_eq!(objects(&partial), expected);
 }

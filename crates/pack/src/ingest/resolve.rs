@@ -17,6 +17,7 @@ use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
 use super::delta_buffer::DeltaBuffer;
 use super::error::IngestReason;
+use super::existing::ExistingReader;
 use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
@@ -238,7 +239,7 @@ struct DeltaWorker<'a> {
     resolver: &'a Resolver<'a>,
     queue: &'a Queue<'a>,
     maker: Maker<'a>,
-    reader: Option<packrace_store::ObjectReader>,
+    reader: Option<ExistingReader>,
     stack: Vec<Frame>,
     /// The memory of all contents on the stack.
     stack_bytes: usize,
@@ -262,7 +263,7 @@ impl<'a> DeltaWorker<'a> {
             reader: resolver
                 .existing
                 .as_ref()
-                .map(|snapshot| snapshot.reader(cache_bytes::MANY_OBJECTS).checking_crcs()),
+                .map(|snapshot| ExistingReader::new(snapshot, cache_bytes::MANY_OBJECTS)),
             stack: Vec::new(),
             stack_bytes: 0,
             unnamed: Vec::new(),
