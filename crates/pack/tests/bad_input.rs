@@ -306,7 +306,8 @@ fn deltas_that_lie_about_their_sizes() {
             HandmadeDelta::new(length, 9).copy(length as u32 - 8, 9).bytes().to_vec(),
         ),
         ("malformed instruction", cut),
-        ("size is cut off", vec![0x80]),
+        ("size is cut off", vec![0x80; 4]),
+        ("delta is too short", vec![0x80]),
     ];
     for (words, delta) in deltas {
         let dir = repository();
