@@ -27,6 +27,7 @@ fuzz_target!(|input: &[u8]| {
         checks: (settings >> 3 & 1 == 1).then(|| Checks {
             rules: Some(Arc::new(rules)),
             links: true,
+            lists_links: true,
             shallow: Vec::new(),
         }),
     };
