@@ -55,6 +55,13 @@ packed() {
     rm -f p.*
 }
 
+# partial COUNT DIRECTORY: such a history, of which partial clones can be made.
+partial() {
+    history "$1" "$2"
+    stock -C "$2" config uploadpack.allowFilter true
+    stock -C "$2" config uploadpack.allowAnySHA1InWant true
+}
+
 # history COUNT [DIRECTORY]: a repository in which so many commits change files of a few directories, one file each.
 history() {
     repository "${2-.}"

@@ -92,9 +92,7 @@ git clone -q nothing to
 
 ## partial
 # state: no-logs
-history 6 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 6 from
 git clone -q --bare --filter=blob:none "file://$PWD/from" to.git
 git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
 git -C to.git cat-file -p HEAD:dir1/file1 | head -1
@@ -103,9 +101,7 @@ git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
 ## pushed commits come back below another one, in a partial clone
 # needs git: 2.48
 # state: packs no-logs
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --filter=blob:none "file://$PWD/from" to
 cd to
 commit mine
@@ -127,9 +123,7 @@ git rev-list --objects --missing=print HEAD
 ## the same with packs, a tag of a blob and a squashed branch
 # needs git: 2.48
 # state: no-logs
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --filter=blob:none "file://$PWD/from" to
 cd to
 mkdir folder
@@ -165,9 +159,7 @@ git -C / index-pack --promisor --stdin </dev/null
 ## a partial clone pushes what it lacks
 # masks: progress
 # state: packs no-logs
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --bare --filter=blob:none --single-branch --no-tags "file://$PWD/from" to.git
 cd from
 commit one
@@ -179,9 +171,7 @@ stock -C to.git rev-list --objects --missing=print --all | grep '^?'
 
 ## lists of objects that a partial clone lacks
 # state: no-logs
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
 cd to.git
 stock -C ../from rev-list --objects HEAD | cut -d' ' -f1 >../list
@@ -190,9 +180,7 @@ stock rev-list --objects --missing=print --all | grep '^?'
 
 ## trees that a partial clone lacks
 # state: no-logs
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --bare --filter=tree:0 "file://$PWD/from" to.git
 cd to.git
 echo HEAD | git pack-objects -q --revs some >/dev/null
@@ -204,9 +192,7 @@ echo HEAD | git pack-objects -q --revs --filter=blob:none --stdout | wc -c >/dev
 # masks: order
 # exits: 128 128 128
 # state: no-logs no-fsck
-history 3 from
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
+partial 3 from
 stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
 cd to.git
 echo HEAD | GIT_NO_LAZY_FETCH=1 git pack-objects -q --revs --stdout | wc -c
@@ -219,12 +205,10 @@ echo HEAD | git pack-objects -q --revs --stdout 2>/dev/null | git index-pack --s
 
 ## deltas of objects that a partial clone lacks
 # state: no-logs
-history 3 from
+partial 3 from
 seq 1 300 >from/large
 stock -C from add large
 stock -C from commit -q -m large
-stock -C from config uploadpack.allowFilter true
-stock -C from config uploadpack.allowAnySHA1InWant true
 stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
 cd from
 seq 1 310 >large
