@@ -16,6 +16,7 @@ use super::message;
 use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
 use crate::history::{CommitNo, LoadedHistory};
+use crate::text::header_line;
 
 /// How many tags are compared.
 const MAX_CANDIDATES: usize = 10;
@@ -265,8 +266,8 @@ impl TagName {
     /// The name that a tag object has for itself; `None` if it is damaged.
     fn annotated(name: Vec<u8>, data: &[u8], objects: &ListedObjects<'_>) -> Option<Self> {
         parse_tag(data, objects.repository.hash_kind()).ok()?;
-        let own = message::header_line(data, "tag")?;
-        let moment = message::header_line(data, "tagger").and_then(message::moment);
+        let own = header_line(data, "tag")?;
+        let moment = header_line(data, "tagger").and_then(message::moment);
         let seconds = moment.map_or(0, |moment| moment.seconds);
         Some(TagName { is_misnamed: own != name, name: own.to_vec(), is_annotated: true, seconds })
     }

@@ -22,6 +22,7 @@ use super::worktrees;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::history::LoadedHistory;
+use crate::text::header_line;
 use crate::tracking::Tracking;
 
 /// The known parts of an object.
@@ -494,7 +495,7 @@ fn write_of_content(
         Kind::Tag => true,
         _ => return Ok(()),
     };
-    let of_tag = |key| message::header_line(data, key).filter(|_| is_tag).unwrap_or_default();
+    let of_tag = |key| header_line(data, key).filter(|_| is_tag).unwrap_or_default();
     match field {
         Field::TagObject => out.extend_from_slice(of_tag("object")),
         Field::TagType => out.extend_from_slice(of_tag("type")),

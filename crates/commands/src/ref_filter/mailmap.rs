@@ -17,6 +17,7 @@ use super::objects::ListedObjects;
 use crate::call::Call;
 use crate::call::discovery::in_directory;
 use crate::call::fatal::Fatal;
+use crate::text::header_line;
 use crate::work_tree::WorkTree;
 
 /// Longest mailmap that is read.
@@ -76,7 +77,7 @@ impl Mailmap {
     /// with the author.
     pub fn map_person(&self, data: &[u8], who: Who) -> Option<Vec<u8>> {
         if matches!(who, Who::Committer | Who::Creator)
-            && let Some(author) = message::header_line(data, "author")
+            && let Some(author) = header_line(data, "author")
         {
             self.map(author)?;
         }

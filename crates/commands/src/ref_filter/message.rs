@@ -4,17 +4,7 @@ use packrace_object::ObjectId;
 
 use super::atom::{PersonPart, Who};
 use super::calendar::Moment;
-
-/// The value of the header line with this key.
-pub fn header_line<'a>(data: &'a [u8], key: &str) -> Option<&'a [u8]> {
-    header_lines(data, key).next()
-}
-
-/// The values of all header lines with this key.
-pub fn header_lines<'a>(data: &'a [u8], key: &str) -> impl Iterator<Item = &'a [u8]> {
-    let lines = data.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
-    lines.filter_map(move |line| line.strip_prefix(key.as_bytes())?.strip_prefix(b" "))
-}
+use crate::text::header_line;
 
 /// The whole line of a person.
 pub fn person_line(data: &[u8], who: Who) -> &[u8] {

@@ -51,7 +51,7 @@ use self::format::{Format, FormatError};
 use self::item::RefItem;
 pub use self::log_format::{LogFormat, LogStyle, ShownEntry};
 use self::mailmap::MappedCreators;
-pub use self::message::{header_line, moment};
+pub use self::message::moment;
 pub use self::names::shorten;
 pub use self::objects::ListedObjects;
 pub use self::quote::Quoting;

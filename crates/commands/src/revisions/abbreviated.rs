@@ -5,7 +5,7 @@ use packrace_object::{Kind, ObjectId};
 use super::Revisions;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
-use crate::text::subject_of;
+use crate::text::{header_line, subject_of};
 
 /// What a name should lead to: chooses between objects with the same abbreviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl Revisions<'_> {
         let Ok(object) = self.reader.read(&id) else { return (4, "[bad object]".to_owned()) };
         match object.kind {
             Kind::Tag => {
-                let name = header(&object.data, b"tag ").unwrap_or_default();
-                let date = header(&object.data, b"tagger ").map(day).unwrap_or_default();
+                let name = header_line(&object.data, "tag").unwrap_or_default();
+                let date = header_line(&object.data, "tagger").map(day).unwrap_or_default();
                 (0, format!("tag {date} - {}", String::from_utf8_lossy(name)))
             }
             Kind::Commit => {
-                let date = header(&object.data, b"author ").map(day).unwrap_or_default();
+                let date = header_line(&object.data, "author").map(day).unwrap_or_default();
                 (1, format!("commit {date} - {}", String::from_utf8_lossy(&subject_of(&object.data))))
             }
             Kind::Tree => (2, "tree".to_owned()),
@@ -97,20 +97,34 @@ impl Revisions<'_> {
     }
 }
 
-/// The rest of the line in the header that begins so.
-fn header<'a>(data: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let mut lines = data.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
-    lines.find_map(|line| line.strip_prefix(key))
-}
-
 /// The day at the end of a person line, where the person was; empty if it is none.
 fn day(line: &[u8]) -> String {
     let mut words = line.rsplit(|byte| *byte == b' ').map(|word| std::str::from_utf8(word).ok());
     let (zone, seconds) = (words.next().flatten(), words.next().flatten());
     let parsed = zone.zip(seconds).and_then(|(zone, seconds)| {
-        let zone: i32 = zone.parse().ok()?;
+        let zone: i32 = zone.parse().ok().filter(|zone| (-9999..=9999).contains(zone))?;
         let offset = jiff::tz::Offset::from_seconds((zone / 100 * 60 + zone % 100) * 60).ok()?;
         Some(offset.to_datetime(jiff::Timestamp::from_second(seconds.parse().ok()?).ok()?).date())
     });
     parsed.map(|date| date.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::day;
+
+    #[test]
+    fn days_of_person_lines() {
+        for (line, expected) in [
+            ("A <a@b> 1112912113 -0700", "2005-04-07"),
+            ("A <a@b> 0 -0001", "1969-12-31"),
+            ("A <a@b> 0 +2500", "1970-01-02"),
+            ("A <a@b> 0 +2147483647", ""),
+            ("A <a@b> 9223372036854775807 +0000", ""),
+            ("A <a@b> 0", ""),
+            ("", ""),
+        ] {
+            assert_eq!(day(line.as_bytes()), expected, "{line}");
+        }
+    }
 }

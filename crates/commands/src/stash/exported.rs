@@ -17,8 +17,7 @@ use super::{Context, REF, complain, failed, say};
 use crate::call::fatal::Fatal;
 use crate::commit_tree::encoding;
 use crate::ref_changes::{RefChanges, check_name, edit};
-use crate::ref_filter::header_line;
-use crate::text::message_of;
+use crate::text::{header_line, message_of};
 
 /// Author and committer of the commit that starts a chain.
 const START: &[u8] = b"git stash <git@stash> 1000684800 +0000";

@@ -16,3 +16,9 @@ pub fn subject_of(commit: &[u8]) -> Vec<u8> {
     let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ')
 }
+
+/// The value of the line with this key in the header of a commit or tag.
+pub fn header_line<'a>(data: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let mut lines = data.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+    lines.find_map(|line| line.strip_prefix(key.as_bytes())?.strip_prefix(b" "))
+}

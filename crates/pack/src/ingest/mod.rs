@@ -355,10 +355,13 @@ fn resolve_with_existing(
         if outcome.resolved.len() as u64 == resolver.left {
             return Ok(bases);
         }
-        let in_pack = resolver.table.entries.iter().map(|entry| entry.id);
-        let in_pack: HashSet<ObjectId> =
-            in_pack.chain(outcome.resolved.iter().map(|named| named.id)).collect();
-        unclaimed = missing.into_iter().filter(|id| !in_pack.contains(id)).collect();
+        let mut missing: HashSet<ObjectId> = missing.into_iter().collect();
+        let in_pack = resolver.table.entries.iter().map(|entry| &entry.id);
+        for id in in_pack.chain(outcome.resolved.iter().map(|named| &named.id)) {
+            missing.remove(id);
+        }
+        unclaimed = missing.into_iter().collect();
+        unclaimed.sort_unstable();
         let later = if unclaimed.is_empty() { None } else { fetch(&unclaimed) };
         let Some(later) = later else { return Ok(bases) };
         resolver.existing = Some(later.clone());
