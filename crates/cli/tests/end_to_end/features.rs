@@ -447,7 +447,7 @@ fn promisor_remotes_are_offered() {
     ];
     let (repo, server) = served(Storage::default(), &config);
     let reply = answer_to(repo.path(), 2, b"0000", Feed::Whole);
-    let line = "promisor-remote=name=lop,url=https%3A%2F%2Flop.example%2Fa%2Cb,partialCloneFilter=blob%3Alimit%3D1m\n";
+    let line = "promisor-remote=name=lop,url=https://lop.example/a%2cb,partialCloneFilter=blob:limit=1m\n";
     assert!(reply.stdout.ends_with(format!("{line}0000").as_bytes()), "{:?}", reply.stdout);
     let main = repo.git(&["rev-parse", "main"]);
     let request = |key: &str| {

@@ -5,7 +5,7 @@
 //! client   promisor-remote=<n>[;<n>]…
 //! ```
 //!
-//! Names and values are percent-encoded, so they contain no `;`, `,` or `=`.
+//! Names and values are percent-encoded, so they contain no `;` and no `,`.
 
 use crate::wire::pkt_line::MAX_PAYLOAD;
 
@@ -83,13 +83,12 @@ pub fn parse_accepted(value: &[u8]) -> Option<Vec<Vec<u8>>> {
     value.split(|byte| *byte == b';').map(|name| decoded(name).filter(|name| !name.is_empty())).collect()
 }
 
-/// Percent-encodes everything but unreserved characters (RFC 3986, section 2.3).
+/// Percent-encodes what git encodes (observed): separators, `%`, spaces, control characters and what is not ASCII.
 fn write_encoded(value: &[u8], out: &mut Vec<u8>) {
     for byte in value {
         match byte {
-            b'-' | b'.' | b'_' | b'~' => out.push(*byte),
-            byte if byte.is_ascii_alphanumeric() => out.push(*byte),
-            byte => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            b'!'..=b'~' if !matches!(byte, b',' | b';' | b'%') => out.push(*byte),
+            _ => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
         }
     }
 }
@@ -129,11 +128,11 @@ mod tests {
 
     #[test]
     fn offers_both_ways() {
-        check(&[remote("lop", "https://a.b/c_d~e", &[])], "name=lop,url=https%3A%2F%2Fa.b%2Fc_d~e");
+        check(&[remote("lop", "https://a.b/c_d~e", &[])], "name=lop,url=https://a.b/c_d~e");
         let fields = [("partialCloneFilter", "blob:limit=1k"), ("token", "a;b,c=d%\u{e9}")];
         check(
             &[remote("a", "u", &fields), remote("b\u{1}", "", &[])],
-            "name=a,url=u,partialCloneFilter=blob%3Alimit%3D1k,token=a%3Bb%2Cc%3Dd%25%C3%A9;name=b%01,url=",
+            "name=a,url=u,partialCloneFilter=blob:limit=1k,token=a%3bb%2cc=d%25%c3%a9;name=b%01,url=",
         );
         assert_eq!(write_offer(&[]), None);
         for bad in [
