@@ -15,13 +15,13 @@ use packrace_os::process::available_threads;
 use packrace_store::Repository;
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{MaintenanceOptions, MaintenanceRunOptions};
 use crate::packs::settings::recent_objects;
 use crate::progress::{self, Progress};
 
-/// Git's tasks that are not implemented.
+/// Git's tasks that are not implemented: git does them, if it is installed.
 const MISSING_TASKS: [&str; 4] = ["prefetch", "incremental-repack", "worktree-prune", "rerere-gc"];
 
 /// Implements `git maintenance`.
@@ -57,7 +57,7 @@ fn tasks(names: &[String]) -> Result<Vec<Task>, Fatal> {
     let mut tasks = Vec::new();
     for name in names {
         if MISSING_TASKS.iter().any(|missing| missing.eq_ignore_ascii_case(name)) {
-            return Err(Fatal::usage(format!("task '{name}' is not supported")));
+            return Err(Fatal::usage(format!("task '{name}' is not supported")).unless_git());
         }
         let task = Task::named(name);
         let task = task.ok_or_else(|| Fatal::refused(format!("'{name}' is not a valid task")))?;
@@ -81,7 +81,7 @@ struct Maintenance<'a> {
 
 impl<'a> Maintenance<'a> {
     fn of(call: &'a Call, auto: bool, tasks: Vec<Task>) -> Result<Self, Fatal> {
-        let repository = repository(call)?;
+        let repository = repository_as_it_is(call)?;
         let settings = MaintenanceSettings::of(&repository)?;
         let occasion = if auto { Occasion::Automatic } else { Occasion::Asked };
         Ok(Maintenance { call, repository, settings, occasion, tasks, now: time_of_day() })

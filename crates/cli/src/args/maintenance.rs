@@ -46,16 +46,16 @@ pub enum MaintenanceCommand {
     Status,
     /// Exit with 0 if a task is needed, and with 1 if not.
     IsNeeded(MaintenancePlan),
-    /// Not supported: packrace serve maintains its repositories; use cron for others.
+    /// Done by git, if it is installed; packrace serve maintains its repositories itself.
     #[command(hide = true)]
     Start(Unsupported),
-    /// Not supported.
+    /// Done by git.
     #[command(hide = true)]
     Stop(Unsupported),
-    /// Not supported.
+    /// Done by git.
     #[command(hide = true)]
     Register(Unsupported),
-    /// Not supported.
+    /// Done by git.
     #[command(hide = true)]
     Unregister(Unsupported),
 }
@@ -79,7 +79,7 @@ pub struct MaintenanceRun {
     /// Only print the tasks that would run, as plan does.
     #[arg(long)]
     pub dry_run: bool,
-    /// Not supported: use cron.
+    /// Done by git, if it is installed.
     #[arg(long, value_name = "FREQUENCY", num_args = 0..=1)]
     pub schedule: Option<Option<String>>,
     /// Run in the background.
@@ -103,7 +103,7 @@ pub struct MaintenancePlan {
     pub dry_run: bool,
 }
 
-/// Options of what is not offered.
+/// Options of what git does.
 #[derive(Debug, clap::Args)]
 pub struct Unsupported {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -114,7 +114,7 @@ impl TryFrom<Maintenance> for MaintenanceOptions {
     type Error = Fatal;
 
     fn try_from(args: Maintenance) -> Result<Self, Fatal> {
-        let refused = |what: &str| Err(Fatal::usage(format!("`{what}' is not supported")));
+        let refused = |what: &str| Err(Fatal::usage(format!("`{what}' is not supported")).unless_git());
         Ok(match args.command {
             MaintenanceCommand::Run(args) => {
                 if args.schedule.is_some() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use packrace_testkit::{Git, Loose, Repo, RepoBuilder, Size, Storage};
 
-use crate::running::packrace;
+use crate::running::{packrace, packrace_with};
 
 fn build() -> Repo {
     let storage = Storage { packs: 5, loose: Loose::Newest, ..Storage::default() };
@@ -85,13 +85,43 @@ fn what_is_not_offered_is_refused() {
         (&["start", "--scheduler=auto"], "fatal: `maintenance start' is not supported\n"),
         (&["register"], "fatal: `maintenance register' is not supported\n"),
     ] {
-        assert_eq!(check(repo.path(), args, 129).1, told, "{args:?}");
+        // Without git in `PATH`, which does some of it.
+        let output = packrace_with(repo.path(), &[&["maintenance"], args].concat(), b"", &[("PATH", "")]);
+        assert_eq!(output.status.code(), Some(129), "{args:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), told, "{args:?}");
     }
     for args in [&["run", "--task=foo"][..], &["run", "--task=gc", "--task=gc"]] {
         let stock = Git::stock().command(repo.path()).arg("maintenance").args(args).output().unwrap();
         let told = String::from_utf8_lossy(&stock.stderr).into_owned();
         assert!(told.starts_with(&check(repo.path(), args, 129).1), "{told}");
     }
+}
+
+/// Git does what packrace does not have.
+#[test]
+fn other_tasks_and_schedules_are_gits() {
+    let repo = build();
+    let home = tempfile::tempdir().unwrap();
+    // Git writes into it: it must not be that of other tests, `/dev/null`.
+    let global = home.path().join("gitconfig");
+    let variables = [("GIT_CONFIG_GLOBAL", global.to_str().unwrap())];
+    let run = |args: &[&str]| {
+        let output = packrace_with(repo.path(), &[&["maintenance"], args].concat(), b"", &variables);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let registered = || std::fs::read_to_string(&global).unwrap_or_default();
+    run(&["register"]);
+    assert!(registered().contains(repo.path().to_str().unwrap()), "{}", registered());
+    run(&["unregister"]);
+    assert!(!registered().contains(repo.path().to_str().unwrap()), "{}", registered());
+    repo.git(&["config", "maintenance.incremental-repack.schedule", "hourly"]);
+    repo.git(&["config", "maintenance.gc.enabled", "false"]);
+    run(&["run", "--quiet", "--schedule=hourly"]);
+    let index = repo.path().join("objects/pack/multi-pack-index");
+    assert!(index.exists());
+    std::fs::remove_file(&index).unwrap();
+    run(&["run", "--quiet", "--task=incremental-repack"]);
+    assert!(index.exists());
 }
 
 #[test]
