@@ -111,6 +111,12 @@ git write-tree --prefix=a/
 git write-tree --prefix=a/b
 git ls-tree -r -t "$(git write-tree)"
 
+## write-tree of a missing folder where nothing is
+# exits: 128
+# state: no-objects no-fsck
+repository
+git write-tree --prefix=nothing/
+
 ## write-tree of a missing folder
 # differs: no tree is stored when the command fails
 # exits: 128

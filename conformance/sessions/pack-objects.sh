@@ -240,6 +240,16 @@ git verify-pack out-*.idx
 git pack-objects --all -q --index-version=2,x out </dev/null
 git pack-objects --all -q --index-version=3 out </dev/null
 
+## indexes of version 0, which is 1
+history 3
+git pack-objects --all -q --index-version=0 out </dev/null >/dev/null
+cksum <"$(echo out-*.idx)" | cut -d' ' -f2
+rm out-*
+git -c pack.indexVersion=0 pack-objects --all -q out </dev/null >/dev/null
+cksum <"$(echo out-*.idx)" | cut -d' ' -f2
+git index-pack --index-version=0 -o some.idx out-*.pack >/dev/null
+cksum <some.idx | cut -d' ' -f2
+
 ## versions of the hash of names
 # exits: 128 128
 # needs git: 2.49

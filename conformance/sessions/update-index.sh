@@ -129,6 +129,38 @@ git update-index --index-version 2
 git update-index --show-index-version
 git update-index --index-version 9
 
+## --again with pathspecs
+# exits: 128 128
+history 3
+tries() {
+    for file in dir0/file3 dir1/file1 dir2/file2; do
+        echo "staged for $1" >$file
+        stock add $file
+        echo "changed for $1" >$file
+    done
+    git update-index --again "$@"
+    stock diff --name-only
+}
+tries '*1'
+tries ':!dir1'
+tries 'dir[12]/*'
+tries ':(icase)DIR2' dir0
+tries ':(attr:text)dir1'
+tries nothing
+tries ../outside
+tries ''
+cd dir1
+stock add file1
+tries_below() {
+    echo "below $1" >file1
+    echo "below $1" >../dir2/file2
+    git update-index --again "$@"
+    stock diff --name-only
+}
+tries_below ':/dir2'
+tries_below '*'
+tries_below ':^file1'
+
 ## --again
 history 2
 echo changed >dir1/file1

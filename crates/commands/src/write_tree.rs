@@ -20,6 +20,10 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
     let id =
         lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
+    let id = id.ok_or_else(|| {
+        let prefix = String::from_utf8_lossy(prefix);
+        Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
+    })?;
     let stored = batch.publish()?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
     if lock.index().is_changed() {
@@ -33,10 +37,6 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
             }
         }
     }
-    let id = id.ok_or_else(|| {
-        let prefix = String::from_utf8_lossy(prefix);
-        Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
-    })?;
     call.write_line(id.to_string())
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn index_version(text: &str) -> Option<Version> {
         }
     };
     match (version, offset) {
-        ("1", _) => Some(Version::V1),
+        ("" | "0" | "1", _) => Some(Version::V1),
         ("2", Some(large_above)) => Some(Version::V2 { large_above }),
         ("2", None) => Some(Version::default()),
         _ => None,

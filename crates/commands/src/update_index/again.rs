@@ -4,11 +4,14 @@ use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::{ObjectReader, cache_bytes};
 use packrace_worktree::index::{IndexEntry, Mode};
+use packrace_worktree::path_attributes::attach_attributes;
+use packrace_worktree::paths::Pathspecs;
 
 use super::Update;
 use crate::call::fatal::Fatal;
 use crate::options::Step;
 use crate::revisions::Revisions;
+use crate::work_tree::WorkTree;
 
 impl Update<'_> {
     /// Restores the conflict of a path, if it was recorded.
@@ -28,37 +31,39 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Updates entries that differ from `HEAD`, below the given paths or the current directory.
+    /// Updates entries that differ from `HEAD` and match pathspecs, or are below the current directory.
     pub fn again(&mut self, steps: &[&Step]) -> Result<(), Fatal> {
-        let work_tree = self.work_tree()?;
-        let mut limits: Vec<Vec<u8>> = Vec::new();
-        for step in steps {
-            let Step::Path(path) = step else { continue };
-            let path = path.as_encoded_bytes();
-            if path.starts_with(b":") || path.iter().any(|byte| b"*?[\\".contains(byte)) {
-                return Err(Fatal::new("--again knows no patterns, only paths"));
-            }
-            limits.push(work_tree.path(path)?);
+        let WorkTree { prefix, top, place, .. } = self.work_tree()?;
+        let top = top.as_os_str().as_encoded_bytes();
+        let paths = steps.iter().filter_map(|step| match step {
+            Step::Path(path) => Some(path.as_encoded_bytes().to_vec()),
+            _ => None,
+        });
+        let mut typed: Vec<Vec<u8>> = paths.collect();
+        match (steps.is_empty(), typed.is_empty()) {
+            (true, _) => typed.push(b".".to_vec()),
+            // An option is a pathspec that matches nothing.
+            (false, true) => return Ok(()),
+            (false, false) => {}
         }
-        if steps.is_empty() {
-            limits.push(work_tree.prefix.clone());
+        let parse = |typed: &[Vec<u8>]| Pathspecs::parse(typed, prefix, top, self.call.environment.pathspecs);
+        let mut specs = parse(&typed)?;
+        if specs.iter().count() > typed.len() {
+            // All exclude something: here they begin at the current directory, not at the top.
+            typed.push(b".".to_vec());
+            specs = parse(&typed)?;
         }
-        let is_meant = |path: &[u8]| {
-            limits.iter().any(|limit| {
-                let limit = limit.strip_suffix(b"/").unwrap_or(limit);
-                limit.is_empty()
-                    || path.strip_prefix(limit).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-            })
-        };
-        let snapshot = self.snapshot()?;
+        let (place, repository, snapshot) = (place.clone(), self.repository, self.snapshot()?);
+        attach_attributes(&mut specs, repository, &snapshot, &place, self.index())?;
         let head = Revisions::new(self.call, self.repository, &snapshot).resolve(b"HEAD^{tree}")?;
         let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
         let entries: Vec<(Vec<u8>, Mode, ObjectId)> = self
             .index()
             .entries()
-            .filter(|(key, _)| key.stage() == 0 && is_meant(key.path()))
+            .filter(|(key, _)| key.stage() == 0 && specs.is_meant(key.path(), false))
             .map(|(key, entry)| (key.path().to_vec(), entry.mode, entry.id))
             .collect();
+        specs.check_attributes()?;
         for (path, mode, id) in entries {
             let before = head.and_then(|tree| in_tree(&mut reader, tree, &path));
             if before != Some((mode, id)) {

@@ -64,7 +64,7 @@ impl PublishOptions<'static> {
     /// The configured options: `pack.indexVersion` and `pack.writeReverseIndex`.
     pub fn of(config: &Config) -> Result<Self, Error> {
         let index_version = match config.integer("pack.indexVersion")?.unwrap_or(2) {
-            1 => pack_index::Version::V1,
+            0 | 1 => pack_index::Version::V1,
             2 => pack_index::Version::default(),
             other => return Err(Reason::Config(format!("bad pack.indexVersion={other}")).into()),
         };
