@@ -224,6 +224,61 @@ stock pack-objects -q some <../thin.pack 2>/dev/null
 git unpack-objects -q <../thin.pack
 stock rev-list --objects --missing=print --all | grep '^?'
 
+## a server that is a partial clone and fetches nothing
+# masks: words
+# exits: 128 128
+# state: no-logs no-fsck
+partial 3 from
+stock clone -q --bare --filter=blob:none "file://$PWD/from" server.git
+git clone -q --bare "file://$PWD/server.git" to.git
+GIT_NO_LAZY_FETCH=1 git clone -q --bare "file://$PWD/server.git" to.git
+
+## a server that is a partial clone and fetches
+# masks: progress order
+# state: no-logs no-fsck
+partial 3 from
+stock clone -q --bare --filter=blob:none "file://$PWD/from" server.git
+stock -C server.git config remote.origin.url ../from
+stock -C server.git rev-list --objects --missing=print --all | grep -c '^?'
+GIT_NO_LAZY_FETCH=0 git clone -q --bare "file://$PWD/server.git" to.git
+stock -C server.git rev-list --objects --missing=print --all | grep -c '^?'
+stock -C to.git rev-list --objects --all | wc -l
+
+## refs to objects that a partial clone lacks
+# state: no-logs
+partial 3 from
+stock clone -q --bare --filter=tree:0 "file://$PWD/from" to.git
+cd to.git
+tree=$(stock -C ../from rev-parse "HEAD~1^{tree}")
+git update-ref refs/tags/tree "$tree"
+git update-ref refs/tags/blob "$(stock -C ../from rev-parse HEAD:dir1/file1)"
+git for-each-ref --format='%(refname) %(objecttype) %(objectsize) %(tree)'
+stock rev-list --objects --missing=print --all | grep -c '^?'
+
+## a commit of a tree that a partial clone lacks
+# exits: 128
+# state: no-logs
+partial 3 from
+stock clone -q --bare --filter=tree:0 "file://$PWD/from" to.git
+cd to.git
+tree=$(stock -C ../from rev-parse "HEAD~1^{tree}")
+git --no-lazy-fetch commit-tree -m none "$tree"
+git update-ref refs/heads/made "$(git commit-tree -m some "$tree")"
+
+## a stash in a partial clone
+# exits: 1
+# state: no-logs no-pseudorefs no-objects no-fsck
+partial 6 from
+stock clone -q --filter=blob:none "file://$PWD/from" to
+stock -C to config remote.origin.url ../from
+cd to
+echo change >>dir0/file1
+git stash -q
+stock checkout -q HEAD~3
+cd dir1
+git stash apply
+stock rev-list --objects --missing=print --all | grep '^?'
+
 ## a filter that is not allowed
 # state: no-logs
 history 3 from

@@ -16,7 +16,7 @@ use packrace_store::{Config, Repository, Snapshot, strict_fsck_rules};
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_if_any};
 use crate::call::fatal::Fatal;
-use crate::lazy_fetch::LazyFetch;
+use crate::lazy_fetch::prefetch_bases;
 use crate::options::{IndexPackOptions, PackingOptions};
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
@@ -126,8 +126,7 @@ impl<'a> IndexPackJob<'a> {
             self.call.streams.errors.say(&[0]).map_err(Fatal::new)?;
         }
         let existing = repository.snapshot()?;
-        let lazy_fetch = LazyFetch::of(self.call, repository)?;
-        let fetch = |bases: &[ObjectId]| lazy_fetch.as_ref()?.fetch_bases(bases);
+        let fetch = |bases: &[ObjectId]| prefetch_bases(self.call, repository, bases);
         let indexed = ingest.resolve_fetching(Some(&existing), &fetch, &self.progress);
         let indexed = indexed.map_err(|error| refused(self.call, error))?;
         match indexed.completed() {

@@ -27,7 +27,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         bucket: None,
         access: None,
         audit: None,
-        subject: subject(call, &directory, false, mode)?,
+        subject: subject(call, &directory, false, mode, None)?,
         named: named.into_os_string(),
         temporary_dir: call.environment.temporary_dir.clone(),
         budget: PushBudget::default(),

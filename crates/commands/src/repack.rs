@@ -15,7 +15,7 @@ use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, roots};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
 use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_objects, settings};
@@ -27,7 +27,7 @@ const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects
 
 /// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
-    let repository = repository(call)?;
+    let repository = repository_as_it_is(call)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;

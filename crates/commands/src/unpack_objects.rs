@@ -13,7 +13,7 @@ use packrace_store::{Repository, strict_fsck_rules};
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
-use crate::lazy_fetch::LazyFetch;
+use crate::lazy_fetch::prefetch_bases;
 use crate::options::UnpackObjectsOptions;
 use crate::packs::input::{PackInput, READ_BYTES, parse_pack_header};
 use crate::progress::{Progress, is_wanted};
@@ -74,8 +74,7 @@ impl UnpackObjectsJob<'_> {
             return Ok(rest);
         }
         let snapshot = self.repository.snapshot()?;
-        let lazy_fetch = LazyFetch::of(self.call, &self.repository)?;
-        let fetch = |bases: &[ObjectId]| lazy_fetch.as_ref()?.fetch_bases(bases);
+        let fetch = |bases: &[ObjectId]| prefetch_bases(self.call, &self.repository, bases);
         let indexed = ingest.resolve_fetching(Some(&snapshot), &fetch, &self.progress);
         let indexed = indexed.map_err(|error| refuse(self.call, error))?;
         self.progress.finish();

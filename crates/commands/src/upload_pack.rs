@@ -12,7 +12,7 @@ use packrace_server::stdio::StreamSink;
 use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload;
-use packrace_store::Repository;
+use packrace_store::{FetchMissing, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::in_directory;
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let directory = if args.strict { directory } else { expand_home(&directory, &call.environment) };
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let fetch = upload::UploadPack {
-        subject: subject(call, &directory, args.strict, mode)?,
+        subject: subject(call, &directory, args.strict, mode, Some(call.server_fetcher()))?,
         hook_environment: call.environment.for_upload_hooks(&call.globals),
         bundles: None,
     };
@@ -85,6 +85,7 @@ pub(crate) fn subject(
     directory: &Path,
     is_strict: bool,
     mode: CallMode,
+    fetcher: Option<Arc<dyn FetchMissing>>,
 ) -> Result<Subject, Fatal> {
     let namespace = call.environment.namespace(&call.globals)?;
     let mut options = call.open_options()?;
@@ -93,6 +94,7 @@ pub(crate) fn subject(
     options.check_ownership = true;
     // The variable is about repositories of whoever calls, not about the one that is served.
     options.ref_storage = None;
+    options.fetcher = fetcher;
     let repository = Repository::open(&in_directory(call, directory)?, &options)?;
     Ok(Subject {
         repository: Arc::new(repository),

@@ -72,6 +72,7 @@ pub use objects::numbers::{Location, ObjectIx, PackIx};
 pub use objects::objects_dir::{join_alternates, split_alternates};
 pub use objects::pack::Pack;
 pub use objects::pack_set::Unit;
+pub use objects::promisors::{FetchMissing, Promisor};
 pub use objects::reader::{MAX_CHAIN, Object, ObjectReader};
 pub use objects::snapshot::{Snapshot, check_unchanged};
 pub use objects::stored::Stored;

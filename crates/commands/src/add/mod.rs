@@ -63,7 +63,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     let command = AddCommand {
         call,
         args,
-        options: call.open_options()?,
+        options: call.fetching_options()?,
         snapshot: repository.snapshot()?,
         rules: StatRules::of(repository.config())?,
         sparse: SparseCheckout::open(&repository)?,

@@ -16,6 +16,11 @@ pub fn repository(call: &Call) -> Result<Repository, Fatal> {
     repository_at(call, None)
 }
 
+/// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
+pub fn repository_as_it_is(call: &Call) -> Result<Repository, Fatal> {
+    repository_with(call, call.open_options()?)
+}
+
 /// The same with another object directory.
 pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Repository, Fatal> {
     let found = repository_if_any(call, object_dir)?;
@@ -24,7 +29,7 @@ pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Reposit
 
 /// The same for a command that can run without a repository.
 pub fn repository_if_any(call: &Call, object_dir: Option<PathBuf>) -> Result<Option<Repository>, Fatal> {
-    let options = call.open_options()?;
+    let options = call.fetching_options()?;
     let object_dir = object_dir.or(options.object_dir);
     find(call, OpenOptions { object_dir, ..options })
 }

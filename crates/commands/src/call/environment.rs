@@ -82,8 +82,8 @@ pub struct Environment {
     passed_on: Vec<(OsString, OsString)>,
     /// Whether no hints are given, whatever `advice.*` says (`GIT_ADVICE`).
     pub has_no_advice: bool,
-    /// Whether missing objects are not fetched (`GIT_NO_LAZY_FETCH`).
-    pub has_no_lazy_fetch: bool,
+    /// Whether missing objects are fetched, if it is set (`GIT_NO_LAZY_FETCH`).
+    pub lazy_fetch: Option<bool>,
     /// Whether the output goes to a pager (`GIT_PAGER_IN_USE`).
     pub is_paged: bool,
     /// Whether a variable changes the form of differences (`GIT_DIFF_OPTS`, `COLUMNS`).
@@ -203,7 +203,7 @@ impl Environment {
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
             has_no_advice: is_off("GIT_ADVICE"),
-            has_no_lazy_fetch: flag("GIT_NO_LAZY_FETCH"),
+            lazy_fetch: get("GIT_NO_LAZY_FETCH").map(|_| !flag("GIT_NO_LAZY_FETCH")),
             is_paged: flag("GIT_PAGER_IN_USE"),
             forms_diffs: get("GIT_DIFF_OPTS").is_some() || get("COLUMNS").is_some(),
             progress_delay: text("GIT_PROGRESS_DELAY"),
@@ -280,6 +280,7 @@ impl Environment {
             index_version: self.index_version.clone(),
             work_tree: WorkTreePlace::default(),
             ref_storage: self.ref_storage()?,
+            fetcher: None,
             skips_broken_refs: self.ref_paranoia.as_deref().is_some_and(|value| !is_true(value)),
         })
     }

@@ -4,6 +4,7 @@ pub mod discovery;
 pub mod discovery_limits;
 pub mod environment;
 pub mod fatal;
+pub(crate) mod git_fetch;
 pub mod git_output;
 pub mod http_variables;
 pub mod identity;
@@ -13,11 +14,13 @@ pub mod users;
 
 use std::fmt;
 use std::process::Command;
+use std::sync::Arc;
 
-use packrace_store::{Config, OpenOptions};
+use packrace_store::{Config, FetchMissing, OpenOptions};
 
 use self::environment::Environment;
 use self::fatal::Fatal;
+use self::git_fetch::GitFetch;
 use self::printable::harmless;
 use self::streams::Streams;
 use crate::options::GlobalOptions;
@@ -118,5 +121,29 @@ impl Call {
     /// Options for opening repositories.
     pub fn open_options(&self) -> Result<OpenOptions, Fatal> {
         self.environment.open_options(&self.globals)
+    }
+
+    /// The same; what a partial clone lacks is fetched when it is read.
+    pub(crate) fn fetching_options(&self) -> Result<OpenOptions, Fatal> {
+        let is_off = self.environment.lazy_fetch == Some(false);
+        let fetcher = (!is_off).then(|| Arc::new(self.git_fetch()) as _);
+        Ok(OpenOptions { fetcher, ..self.open_options()? })
+    }
+
+    /// Fetches for a server, which does so only if the caller says that it may.
+    pub(crate) fn server_fetcher(&self) -> Arc<dyn FetchMissing> {
+        let is_off = self.environment.lazy_fetch != Some(true);
+        Arc::new(GitFetch { is_off, is_server: true, ..self.git_fetch() })
+    }
+
+    fn git_fetch(&self) -> GitFetch {
+        let environment = self.environment.for_hooks(&self.globals);
+        GitFetch {
+            git: self.git,
+            environment,
+            errors: self.streams.errors.clone(),
+            is_off: false,
+            is_server: false,
+        }
     }
 }

@@ -19,7 +19,7 @@ use packrace_store::expiry::expiry;
 use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
@@ -38,14 +38,14 @@ pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
             trace::tell(TraceStep::Mode("write"));
             // Option errors are reported before the repository is opened.
             let plan = Plan::of(write)?;
-            let repository = repository(call)?;
+            let repository = repository_as_it_is(call)?;
             let object_dir = object_dir_of(&repository, call, write.object_dir.as_deref())?;
             let progress = Progress::new(progress::is_wanted(call, write.progress), call)?;
             plan.write(call, &repository, object_dir.as_deref(), &progress)
         }
         CommitGraphOptions::Verify(verify) => {
             trace::tell(TraceStep::Mode("verify"));
-            let repository = repository(call)?;
+            let repository = repository_as_it_is(call)?;
             let object_dir = object_dir_of(&repository, call, verify.object_dir.as_deref())?;
             let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;
             self::verify(call, &repository, verify, object_dir.as_deref(), &progress)

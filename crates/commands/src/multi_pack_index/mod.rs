@@ -23,7 +23,7 @@ use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, WritePolic
 use packrace_store::{OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository, repository_at};
+use crate::call::discovery::{in_directory, repository_as_it_is, repository_at};
 use crate::call::fatal::Fatal;
 use crate::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
@@ -37,7 +37,7 @@ const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
 /// Implements `git multi-pack-index`.
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
-    let mut repository = repository(call)?;
+    let mut repository = repository_as_it_is(call)?;
     if let Some(path) = &args.object_dir {
         let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
         // As git does, and not as it documents: any directory.

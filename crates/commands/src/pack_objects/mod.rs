@@ -30,7 +30,7 @@ use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
-use crate::lazy_fetch::LazyFetch;
+use crate::lazy_fetch::{is_partial, prefetch};
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
@@ -49,14 +49,16 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage_of("pack-objects"));
     }
-    let mut open = call.open_options()?;
+    // Otherwise missing objects stay missing.
+    let may_fetch = matches!(gaps(args), Ok(MissingObjects::Errors));
+    let mut open = if may_fetch { call.fetching_options()? } else { call.open_options()? };
     if args.no_use_bitmap_index {
         open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
     }
     let repository = repository_with(call, open)?;
+    let version = version(args)?;
     refuse_what_is_incompatible(args)?;
     let settings = settings(call, args, &repository)?;
-    let version = version(args)?;
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
     let mut job = PackObjectsJob {
@@ -67,10 +69,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         settings,
         progress: &progress,
         input: input(call)?,
-        lazy_fetch: match gaps(args)? {
-            MissingObjects::Errors => LazyFetch::of(call, &repository)?,
-            _ => None,
-        },
+        fetches_missing: may_fetch && is_partial(&repository)?,
     };
     progress.begin_step(PackStep::Enumerate);
     let mut planned = job.plan_fetching()?;
@@ -156,7 +155,7 @@ struct PackObjectsJob<'a> {
     progress: &'a Progress,
     /// All of standard input.
     input: Vec<u8>,
-    lazy_fetch: Option<LazyFetch<'a>>,
+    fetches_missing: bool,
 }
 
 impl PackObjectsJob<'_> {
@@ -164,17 +163,17 @@ impl PackObjectsJob<'_> {
     fn plan_fetching(&mut self) -> Result<Planned, Fatal> {
         loop {
             let planned = self.plan()?;
-            match (&self.lazy_fetch, &self.request_objects.missing_met()[..]) {
-                (Some(lazy_fetch), missing @ [_, ..]) => {
-                    self.request_objects = Arc::new(RequestObjects::new(lazy_fetch.fetch(missing)?));
-                }
-                _ => return Ok(planned),
+            let missing = self.request_objects.missing_met();
+            if missing.is_empty() || !self.fetches_missing {
+                return Ok(planned);
             }
+            let fetched = prefetch(self.call, self.request_objects.snapshot(), &missing)?;
+            self.request_objects = Arc::new(RequestObjects::new(fetched));
         }
     }
 
     fn missing(&self) -> Result<MissingObjects, Fatal> {
-        Ok(if self.lazy_fetch.is_some() { MissingObjects::Listed } else { gaps(self.args)? })
+        Ok(if self.fetches_missing { MissingObjects::Listed } else { gaps(self.args)? })
     }
 
     fn plan(&self) -> Result<Planned, Fatal> {
@@ -256,8 +255,7 @@ impl PackObjectsJob<'_> {
                 },
             )?,
             false => {
-                let may_lack = self.lazy_fetch.is_some();
-                object_list::objects(request_objects, input, self.settings.name_hash, may_lack)?
+                object_list::objects(request_objects, input, self.settings.name_hash, self.fetches_missing)?
             }
         };
         let left_out = LeftOut::of(args);

@@ -82,7 +82,7 @@ pub(super) fn apply(
 /// Prints the output of `git status`.
 fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     let config = context.repository.config();
-    let options = context.call.open_options()?;
+    let options = context.call.fetching_options()?;
     let mut session = packrace_worktree::stash::StashSession::begin(context.repository, &context.top)?;
     session.refresh()?;
     let head = context.head(session.objects())?;

@@ -91,7 +91,7 @@ fn carried(
     session: &mut StashSession<'_>,
     tree: &ObjectId,
 ) -> Result<Vec<Vec<u8>>, Fatal> {
-    let options = context.call.open_options()?;
+    let options = context.call.fetching_options()?;
     let status = session.status(context.repository, Some(tree), None, UntrackedMode::No, &options)?;
     let mut letters: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
     for (path, state) in &status.changed {

@@ -186,7 +186,7 @@ fn untracked(
     specs: &mut Pathspecs,
     includes_ignored: bool,
 ) -> Result<Vec<Vec<u8>>, Fatal> {
-    let options = context.call.open_options()?;
+    let options = context.call.fetching_options()?;
     let mut paths = Vec::new();
     for untracked in session.untracked(specs, includes_ignored, &options)? {
         match untracked.found {

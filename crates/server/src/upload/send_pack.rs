@@ -5,7 +5,7 @@ use std::sync::mpsc::RecvTimeoutError;
 
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::PackStream;
-use packrace_pack::plan::PackPlan;
+use packrace_pack::plan::{MissingObjects, PackPlan};
 use packrace_pack::{PackRequest, ProgressSink, RepositoryDeltas, RequestObjects, Totals};
 
 use super::hook::{HookCall, HookRun};
@@ -183,7 +183,7 @@ fn make(
     let plan = match work {
         PackWork::Plan(request) => {
             let _phase = transfer.phase(Stage::Plan, &clock);
-            packrace_pack::plan::plan(request_objects, &request, generator)?
+            plan_fetching(request_objects, request, generator)?
         }
         PackWork::Make(plan) => plan,
     };
@@ -193,4 +193,24 @@ fn make(
         generator.push(segment);
     }
     Ok(stream.totals())
+}
+
+/// Plans, fetches what is missing if the repository was opened for that, and plans again: a tree may lead to others.
+fn plan_fetching(
+    request_objects: &Arc<RequestObjects>,
+    mut request: PackRequest,
+    progress: &dyn ProgressSink,
+) -> Result<PackPlan, packrace_pack::Error> {
+    let mut objects = request_objects.clone();
+    if request.missing == MissingObjects::Errors && objects.snapshot().can_fetch() {
+        request.missing = MissingObjects::Listed;
+    }
+    loop {
+        let plan = packrace_pack::plan::plan(&objects, &request, progress)?;
+        let missing = objects.missing_met();
+        if missing.is_empty() {
+            return Ok(plan);
+        }
+        objects = Arc::new(RequestObjects::new(objects.snapshot().fetch_missing(&missing)?));
+    }
 }

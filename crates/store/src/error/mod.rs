@@ -45,6 +45,8 @@ pub(crate) enum Reason {
     BadCrc(packrace_object::ObjectId),
     #[error("object {0} is missing")]
     Missing(packrace_object::ObjectId),
+    #[error("could not fetch {0} from promisor remote")]
+    NotFetched(packrace_object::ObjectId),
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
@@ -84,7 +86,8 @@ impl Error {
             | Reason::DamagedEntry { .. }
             | Reason::BadCrc(_)
             | Reason::Damaged(_)
-            | Reason::Missing(_) => ErrorKind::Corrupt,
+            | Reason::Missing(_)
+            | Reason::NotFetched(_) => ErrorKind::Corrupt,
         }
     }
 
@@ -112,6 +115,11 @@ impl Error {
     /// Whether a configuration file outside of repositories exists but cannot be read.
     pub(crate) fn is_unreadable_config(&self) -> bool {
         matches!(&self.0, Reason::UnreadableConfig(_))
+    }
+
+    /// Whether an object is missing in the promisor remotes, too.
+    pub(crate) fn is_not_fetched(&self) -> bool {
+        matches!(&self.0, Reason::NotFetched(_))
     }
 
     /// Whether another process holds the lock of a file.

@@ -17,6 +17,7 @@ pub(crate) mod pack_dir;
 mod pack_fault;
 mod pack_finder;
 pub(crate) mod pack_set;
+pub(crate) mod promisors;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
 pub(crate) mod sources;

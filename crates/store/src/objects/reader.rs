@@ -508,7 +508,13 @@ impl ObjectReader {
 
     /// A reader of packs added since the snapshot was made, if they have this object.
     fn later_reader(&mut self, id: &oid) -> Result<Option<&mut ObjectReader>, Error> {
-        let Some(later) = self.snapshot.later_with(id)? else { return Ok(None) };
+        let later = match self.snapshot.later_with(id)? {
+            Some(later) => later,
+            None => match self.snapshot.fetch_one(id)? {
+                Some(fetched) => fetched,
+                None => return Ok(None),
+            },
+        };
         let is_current = self.later.as_ref().is_some_and(|reader| Arc::ptr_eq(&reader.snapshot, &later));
         if !is_current {
             let reader = later.reader(self.cache.max_bytes());

@@ -1,8 +1,11 @@
 //! The inputs of a snapshot.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
+
+use crate::objects::promisors::Promisors;
 
 /// The inputs of a snapshot.
 #[derive(Debug, Clone)]
@@ -15,6 +18,8 @@ pub(crate) struct Sources {
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,
+    /// Where missing objects are fetched from.
+    pub(crate) promisors: Option<Arc<Promisors>>,
 }
 
 /// The sources of attributes, in ascending priority.

@@ -23,6 +23,7 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use crate::objects::objects_dir;
 use crate::objects::pack_dir::PackDirs;
+use crate::objects::promisors::{FetchMissing, Promisors};
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
 use crate::refs::{RefStorage, RefStore, SHORT_NAME_RULES};
@@ -66,6 +67,8 @@ pub struct OpenOptions {
     pub ref_storage: Option<RefStorage>,
     /// Whether broken refs keep nothing alive and are left out of lists (`GIT_REF_PARANOIA=0`).
     pub skips_broken_refs: bool,
+    /// Fetches missing objects from promisor remotes when they are read; `None` if they stay missing.
+    pub fetcher: Option<Arc<dyn FetchMissing>>,
 }
 
 /// Attribute files outside of work trees.
@@ -95,6 +98,7 @@ pub struct Repository {
     hash: HashKind,
     refs: RefStore,
     skips_broken_refs: bool,
+    fetcher: Option<Arc<dyn FetchMissing>>,
     /// The first snapshot of [`Repository::cached_snapshot`].
     mapped: Mutex<Option<Snapshot>>,
     /// Packs that snapshots have opened.
@@ -163,6 +167,7 @@ impl Repository {
             hash: format.hash,
             refs,
             skips_broken_refs: options.skips_broken_refs,
+            fetcher: options.fetcher.clone(),
             mapped: Mutex::default(),
             known_packs: PackDirs::default(),
         };
@@ -227,6 +232,8 @@ impl Repository {
             hash: self.hash,
             refs: self.refs.clone(),
             skips_broken_refs: self.skips_broken_refs,
+            // They are fetched into the repository itself.
+            fetcher: None,
             mapped: Mutex::default(),
             known_packs: self.known_packs.clone(),
         }
@@ -300,6 +307,10 @@ impl Repository {
             use_commit_graph,
             use_multi_pack_index,
             use_bitmap,
+            promisors: match &self.fetcher {
+                Some(fetcher) => Promisors::of(&self.config, &self.git_dir, self.work_tree()?, fetcher)?,
+                None => None,
+            },
         };
         Snapshot::take(sources, self.attribute_sources()?, &self.known_packs).map(Arc::new)
     }

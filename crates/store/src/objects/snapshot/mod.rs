@@ -1,6 +1,7 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
 mod damage;
+mod fetch;
 
 pub use damage::check_unchanged;
 
@@ -123,6 +124,7 @@ impl Snapshot {
             use_commit_graph: false,
             use_multi_pack_index: false,
             use_bitmap: false,
+            promisors: None,
         };
         let shared = SharedView {
             sources,

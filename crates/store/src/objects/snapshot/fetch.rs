@@ -1,0 +1,53 @@
+//! Fetches objects that a partial clone lacks.
+
+use std::sync::Arc;
+
+use packrace_object::{ObjectId, oid};
+
+use super::{Snapshot, is_built_in};
+use crate::error::{Error, Reason};
+
+impl Snapshot {
+    /// Whether missing objects are fetched: see [`OpenOptions::fetcher`](crate::OpenOptions::fetcher).
+    pub fn can_fetch(&self) -> bool {
+        self.shared.sources.promisors.is_some()
+    }
+
+    /// Fetches these objects with one request to each promisor remote, until none is missing. Gives a snapshot with all of
+    /// them, which uses no bitmaps and no commit-graph.
+    pub fn fetch_missing(&self, ids: &[ObjectId]) -> Result<Arc<Snapshot>, Error> {
+        let mut missing = ids.to_vec();
+        if let Some(promisors) = &self.shared.sources.promisors {
+            let _one = promisors.begin();
+            let mut remotes = promisors.remotes.iter();
+            loop {
+                if let Some(later) = self.look_later(true)? {
+                    let mut left = Vec::new();
+                    for id in missing {
+                        if !later.contains(&id)? {
+                            left.push(id);
+                        }
+                    }
+                    missing = left;
+                    if missing.is_empty() {
+                        return Ok(later);
+                    }
+                }
+                let Some(remote) = remotes.next() else { break };
+                promisors.fetch_from(remote, &missing)?;
+            }
+        }
+        Err(Reason::NotFetched(missing[0]).into())
+    }
+
+    /// Fetches an object that is about to be read; `None` if it is missing everywhere.
+    pub(crate) fn fetch_one(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
+        if is_built_in(id) || !self.can_fetch() {
+            return Ok(None);
+        }
+        match self.fetch_missing(&[id.to_owned()]) {
+            Err(error) if error.is_not_fetched() => Ok(None),
+            fetched => fetched.map(Some),
+        }
+    }
+}
