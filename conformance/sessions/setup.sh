@@ -142,3 +142,27 @@ for dir in a b c; do
 done
 rm .git/HEAD
 git for-each-ref
+
+## a hook sees its own path from where it runs
+history 2
+mkdir -p .git/hooks own sub
+printf '#!/bin/sh\necho "$0" >&2\n' >own/post-index-change
+chmod +x own/post-index-change
+for name in a b c d e; do
+    echo $name >sub/$name
+done
+cp own/post-index-change .git/hooks
+git add sub/a
+git -C sub add b
+git -C sub -c core.hooksPath=own add c
+git -c core.hooksPath=./own add sub/d
+rm .git/hooks/post-index-change
+ln -s ../../own/post-index-change .git/hooks/post-index-change
+git add sub/e
+stock init -q --bare to.git
+mkdir -p to.git/hooks
+for hook in pre-receive update post-receive; do
+    cp own/post-index-change to.git/hooks/$hook
+done
+git push -q to.git main
+rm .git/hooks/post-index-change

@@ -114,10 +114,22 @@ impl Hooks {
         Ok(if status.success() { Ended::Well } else { Ended::Badly })
     }
 
+    /// As [`Self::program`], for a hook that runs in another directory.
+    pub fn program_in(
+        &self,
+        top: PathBuf,
+        name: &str,
+        arguments: &[&[u8]],
+    ) -> Result<Option<Program>, Error> {
+        let (Some(dir), Some(_)) = (&self.dir, self.find(name)?) else { return Ok(None) };
+        let dir = packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?;
+        Hooks { dir: Some(dir), directory: top, ..self.clone() }.program(name, arguments)
+    }
+
     /// How to start a hook, if it exists; for callers that communicate with it while it runs.
     pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
         let Some(path) = self.find(name)? else { return Ok(None) };
-        let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;
+        let shown = self.seen_by_hook(&path, name)?;
         let git_dir = match &self.git_dir {
             Some(dir) => packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.into_os_string(),
             None => ".".into(),
@@ -126,12 +138,23 @@ impl Hooks {
         environment.extend_from_slice(&self.environment);
         let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
         Ok(Some(Program {
-            argv: [absolute.into_os_string()].into_iter().chain(arguments).collect(),
+            argv: [shown.into_os_string()].into_iter().chain(arguments).collect(),
             hook: Some(name.to_owned()),
             directory: self.directory.clone(),
             environment,
             reads_messages: true,
             confinement: self.confinement.clone(),
         }))
+    }
+
+    /// The path of a hook as it sees it (`$0`): as in git from the directory where it runs, and not resolved if it is a
+    /// link itself.
+    fn seen_by_hook(&self, path: &Path, name: &str) -> Result<PathBuf, Error> {
+        if let Ok(below) = path.strip_prefix(&self.directory) {
+            // A name without a slash would be searched for in `PATH`.
+            return Ok(if below == Path::new(name) { Path::new(".").join(below) } else { below.to_owned() });
+        }
+        let dir = path.parent().unwrap_or(path);
+        Ok(packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.join(name))
     }
 }
