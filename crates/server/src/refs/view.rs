@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, StoredId, parse_tag};
 use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, Target};
-use packrace_store::{ObjectReader, Snapshot, cache_bytes};
+use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
 use crate::error::{Error, ErrorKind};
 
@@ -106,6 +106,8 @@ pub(crate) struct RefsView<'a> {
     hidden: &'a HiddenRefs,
     /// The prefix of names in the namespace; empty without a namespace.
     namespace: &'a [u8],
+    /// The id of refs that git refuses; without it they are left out.
+    of_broken: Option<ObjectId>,
     /// Whether an object could not be read that may be readable at another time.
     has_gaps: Cell<bool>,
 }
@@ -117,7 +119,13 @@ impl<'a> RefsView<'a> {
         hidden: &'a HiddenRefs,
         namespace: &'a [u8],
     ) -> Self {
-        RefsView { refs, snapshot, hidden, namespace, has_gaps: Cell::new(false) }
+        RefsView { refs, snapshot, hidden, namespace, of_broken: None, has_gaps: Cell::new(false) }
+    }
+
+    /// Also shows refs that git refuses, with the null id: as in git, unless the user wants to skip them.
+    pub(crate) fn with_broken(self, repository: &Repository) -> Self {
+        let of_broken = !repository.skips_broken_refs();
+        RefsView { of_broken: of_broken.then(|| ObjectId::null(repository.hash_kind())), ..self }
     }
 
     /// Whether every object could be read that was necessary for the output.
@@ -168,15 +176,17 @@ impl<'a> RefsView<'a> {
             asked.filter_map(|prefix| NameRange::of_prefix(&[self.namespace, prefix].concat()).within(&all));
         for range in asked.flat_map(|range| self.hidden.shown(&range, self.namespace)) {
             let mut failed = Ok(());
-            self.refs.visit_range(&range, |record| {
-                match self.visible(record, peel, &mut tags, &mut each) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failed = Err(error);
-                        ControlFlow::Break(())
-                    }
+            let each_ref = |record: StoredRef<'_>| match self.visible(record, peel, &mut tags, &mut each) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Err(error);
+                    ControlFlow::Break(())
                 }
-            })?;
+            };
+            match &self.of_broken {
+                Some(null) => self.refs.visit_with_broken(&range, StoredId::from(null), each_ref)?,
+                None => self.refs.visit_range(&range, each_ref)?,
+            }
             failed?;
         }
         Ok(())

@@ -122,7 +122,9 @@ impl Asked<'_> {
         let question =
             self.question.as_deref().filter(|question| host.ref_advertisements.room_for(question) > 0);
         let view_of = |refs| {
-            RefsView::new(refs, self.request_objects.snapshot(), &self.settings.hidden, self.namespace)
+            let view =
+                RefsView::new(refs, self.request_objects.snapshot(), &self.settings.hidden, self.namespace);
+            view.with_broken(repository)
         };
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;

@@ -3,6 +3,7 @@
 //! [`RefStore::snapshot`] returns an immutable [`RefSnapshot`] for the requested prefixes. Visitors borrow
 //! names, so that a million packed refs cost no allocation each.
 
+mod broken;
 mod files;
 mod migrate;
 mod packed_file;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::error::refs::RefError;
+use broken::{is_sound, warn_of_broken};
 pub use migrate::Migration;
 pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;
@@ -450,28 +452,6 @@ impl RefSnapshot {
         })
     }
 
-    /// As above, but a ref that git refuses is an error: nothing else may keep alive what it names.
-    pub fn visit_strictly(
-        &self,
-        prefix: &[u8],
-        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
-    ) -> Result<(), RefError> {
-        let mut broken = match &*self.0 {
-            Inner::Files(files) => files.broken.iter().find(|name| name.starts_with(prefix)).cloned(),
-            Inner::Reftable(_) => None,
-        };
-        if broken.is_none() {
-            self.visit_stored(&NameRange::of_prefix(prefix), |record| {
-                if is_sound(&record) {
-                    return each(RefRecord { name: record.name, target: record.target.to_ids() });
-                }
-                broken = Some(record.name.to_vec());
-                ControlFlow::Break(())
-            })?;
-        }
-        broken.map_or(Ok(()), |name| Err(RefError::Bad(String::from_utf8_lossy(&name).into_owned())))
-    }
-
     /// As `visit`, for a range of names, with ids as stored.
     pub fn visit_range(
         &self,
@@ -510,16 +490,6 @@ fn is_root_name(name: &[u8]) -> bool {
         [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
     let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     !LISTS.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
-}
-
-fn is_sound(record: &StoredRef<'_>) -> bool {
-    let has_value = !matches!(record.target, Target::Direct { id, .. } if id.is_null());
-    has_value && is_good_name(record.name)
-}
-
-#[cold]
-fn warn_of_broken(name: &[u8]) {
-    tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
 }
 
 /// Prefixes and suffixes that a short ref name may omit, in lookup order (gitrevisions, `<refname>`).
