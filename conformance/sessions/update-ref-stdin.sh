@@ -249,6 +249,7 @@ git for-each-ref
 
 ## a batch rejects what a symbolic ref leads to
 # needs git: 2.55
+# differs: git writes lines into the reflogs of symbolic refs whose change it rejects
 history 2
 git symbolic-ref refs/heads/link refs/heads/none
 git symbolic-ref refs/heads/other refs/heads/main
@@ -275,3 +276,48 @@ create refs/heads/x/y HEAD
 prepare
 EOF
 find .git/refs -type d | sort
+
+## a batch that changes HEAD and its branch
+# needs git: 2.55
+# in: files reftable
+history 3
+git update-ref --stdin --batch-updates <<EOF
+update refs/heads/main HEAD~1
+update HEAD HEAD~2
+update refs/heads/new HEAD
+EOF
+git reflog show HEAD
+git reflog show main
+git update-ref --stdin --batch-updates --no-deref <<EOF
+update refs/heads/main $(stock rev-parse new) $(stock rev-parse new)
+symref-update HEAD refs/heads/new
+create refs/heads/other $(stock rev-parse new)
+EOF
+git symbolic-ref HEAD
+git for-each-ref
+
+## a batch in which HEAD comes before its branch
+# needs git: 2.55
+# in: reftable
+history 3
+git update-ref --stdin --batch-updates <<EOF
+update HEAD HEAD~2
+update refs/heads/main HEAD~1
+EOF
+git update-ref --stdin --batch-updates --no-deref <<EOF
+update HEAD HEAD~1 $(printf %040d 1)
+update refs/heads/main HEAD~1
+EOF
+git for-each-ref
+
+## a batch with files in which HEAD comes before its branch
+# needs git: 2.55
+# in: files
+# exits: 128
+# differs: git ends with "HEAD has been racily updated"; here all is as with reftables
+history 3
+git update-ref --stdin --batch-updates <<EOF
+update HEAD HEAD~2
+update refs/heads/main HEAD~1
+EOF
+git for-each-ref

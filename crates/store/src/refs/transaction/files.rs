@@ -145,6 +145,11 @@ impl FileLocks {
         }
     }
 
+    /// Gives back the lock of a step, if it has one.
+    pub(super) fn release(&mut self, at: usize) {
+        self.taken.remove(&at);
+    }
+
     /// A locked ref with its value in `packed-refs`.
     fn locked_as_packed(&self, name: &[u8]) -> Result<LockedRef, PrepareError> {
         Ok(LockedRef::Held(self.packed.find(name)?.map(|(id, _)| Value::Id(id))))
@@ -345,10 +350,13 @@ impl FileLocks {
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
             // We hold the lock, so its writer was killed.
-            ErrorKind::AlreadyExists => durable::remove_file(&new, Role::Refs).and_then(|_| create()),
+            ErrorKind::AlreadyExists if durable::remove_file(&new, Role::Refs).is_ok() => create(),
             _ => Err(error),
         });
-        let mut file = file.map_err(io)?;
+        let mut file = file.map_err(|error| {
+            let words = format!("unable to create file {}: {}", new.display(), packrace_os::reason(&error));
+            RefError::Write(words)
+        })?;
         self.writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
         let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
         let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);

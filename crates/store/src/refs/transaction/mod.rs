@@ -205,6 +205,14 @@ impl Locks {
         }
     }
 
+    /// Gives back the lock of a step that is refused. The stack stays locked as a whole.
+    fn release(&mut self, at: usize) {
+        match self {
+            Locks::Files(locks) => locks.release(at),
+            Locks::Stack(_) => {}
+        }
+    }
+
     fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
         match self {
             Locks::Files(locks) => locks.read(name),
@@ -290,7 +298,7 @@ impl RefStore {
             Backend::Files => Locks::Files(Box::new(FileLocks::begin(self, &edits, writes)?)),
             Backend::Reftable => Locks::Stack(Box::new(StackLocks::begin(self, &edits, writes)?)),
         };
-        Preparing::new(self, edits, locks, objects).run(mode, writes)
+        Preparing::new(self, edits, mode, locks, objects).run(writes)
     }
 }
 

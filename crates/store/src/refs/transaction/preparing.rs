@@ -18,6 +18,7 @@ pub(super) struct Preparing<'a, 's> {
     edits: Vec<RefEdit>,
     /// Every name of a step, and its first step.
     names: HashMap<Vec<u8>, usize>,
+    mode: TransactionMode,
     steps: Vec<RefStep>,
     problems: Vec<FailedStep>,
     locks: Locks,
@@ -30,11 +31,13 @@ impl<'a, 's> Preparing<'a, 's> {
     pub(super) fn new(
         store: &'s RefStore,
         edits: Vec<RefEdit>,
+        mode: TransactionMode,
         locks: Locks,
         objects: &'a mut dyn RefObjects,
     ) -> Self {
         Preparing {
             store,
+            mode,
             names: HashMap::with_capacity(edits.len()),
             steps: Vec::with_capacity(edits.len()),
             problems: Vec::new(),
@@ -45,18 +48,11 @@ impl<'a, 's> Preparing<'a, 's> {
         }
     }
 
-    pub(super) fn run(
-        mut self,
-        mode: TransactionMode,
-        writes: &'s RefWrites,
-    ) -> Result<Prepared<'s>, PrepareError> {
+    pub(super) fn run(mut self, writes: &'s RefWrites) -> Result<Prepared<'s>, PrepareError> {
+        let mode = self.mode;
         self.begin_steps()?;
         if let Some(Value::Symbolic(target)) = self.locks.read(b"HEAD")? {
-            let target = self.store.dirs.plain(&target).to_vec();
-            if let Some(to) = self.names.get(&target).copied() {
-                self.log_head(to);
-            }
-            self.head_target = Some(target);
+            self.head_target = Some(self.store.dirs.plain(&target).to_vec());
         }
         let mut at = 0;
         while at < self.steps.len() {
@@ -124,15 +120,25 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(())
     }
 
-    /// Adds the reflog line of `HEAD` for a change of the ref that it points to.
-    fn log_head(&mut self, to: usize) {
+    /// Refuses a step. In a batch its ref is free for the edits that come after it, as in git.
+    fn refuse(&mut self, step: usize, cause: Cause) {
+        if self.mode == TransactionMode::Batch {
+            self.locks.release(step);
+            if self.names.get(&self.steps[step].name) == Some(&step) {
+                self.names.remove(&self.steps[step].name);
+            }
+        }
+        self.problems.push(FailedStep { step, cause });
+    }
+
+    /// Adds the reflog line of `HEAD` for a change of the ref that it points to; false if `HEAD` changes, too.
+    fn log_head(&mut self, to: usize) -> bool {
         if self.names.contains_key(b"HEAD".as_slice()) {
-            let cause = Cause::DuplicateHead(self.steps[to].name.clone());
-            self.problems.push(FailedStep { step: to, cause });
-            return;
+            self.refuse(to, Cause::DuplicateHead(self.steps[to].name.clone()));
+            return false;
         }
         if matches!(self.steps[to].change, RefChange::Verify) {
-            return;
+            return true;
         }
         self.steps.push(RefStep {
             edit: self.steps[to].edit,
@@ -147,6 +153,7 @@ impl<'a, 's> Preparing<'a, 's> {
             old_id: None,
             new_id: None,
         });
+        true
     }
 
     /// Locks, reads and checks the ref of a step; a symbolic one adds another step.
@@ -156,7 +163,10 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         // As in git since 2.55, the object comes first.
         if let Some(cause) = self.check_object(at)? {
-            self.problems.push(FailedStep { step: at, cause });
+            self.refuse(at, cause);
+            return Ok(());
+        }
+        if self.is_behind_head(at) && !self.log_head(at) {
             return Ok(());
         }
         let old = match self.locks.take(at, &self.steps[at])? {
@@ -164,7 +174,7 @@ impl<'a, 's> Preparing<'a, 's> {
             // Reported together with name conflicts.
             LockedRef::Refused(Cause::Conflict { .. }) => return Ok(()),
             LockedRef::Refused(cause) => {
-                self.problems.push(FailedStep { step: at, cause });
+                self.refuse(at, cause);
                 return Ok(());
             }
         };
@@ -178,7 +188,7 @@ impl<'a, 's> Preparing<'a, 's> {
             Some(Value::Symbolic(target)) => match self.resolve(target, &HashMap::new())? {
                 Some(old_id) => self.steps[at].old_id = old_id,
                 None if self.steps[at].expected != Expected::Any => {
-                    self.problems.push(FailedStep { step: at, cause: Cause::Endless });
+                    self.refuse(at, Cause::Endless);
                     return Ok(());
                 }
                 None => {}
@@ -187,9 +197,15 @@ impl<'a, 's> Preparing<'a, 's> {
             None => {}
         }
         if let Some(cause) = old_value::check(&self.steps[at]) {
-            self.problems.push(FailedStep { step: at, cause });
+            self.refuse(at, cause);
         }
         Ok(())
+    }
+
+    /// Whether `HEAD` points to the ref of a step that was not reached through it.
+    fn is_behind_head(&self, at: usize) -> bool {
+        let is_via_head = || self.steps.iter().any(|step| step.to == Some(at) && step.name == b"HEAD");
+        self.head_target.as_ref() == Some(&self.steps[at].name) && !is_via_head()
     }
 
     /// Continues from a symbolic ref to its target.
@@ -201,8 +217,7 @@ impl<'a, 's> Preparing<'a, 's> {
         let (edit, change, expected) = (step.edit, step.change.clone(), step.expected.clone());
         if self.names.contains_key(&target) {
             let via = self.steps[at].name.clone();
-            let cause = Cause::Duplicate { name: target, via: Some(via) };
-            self.problems.push(FailedStep { step: at, cause });
+            self.refuse(at, Cause::Duplicate { name: target, via: Some(via) });
             return Ok(());
         }
         // With files, only the end of the chain counts, which is not a symbolic ref.
@@ -211,12 +226,11 @@ impl<'a, 's> Preparing<'a, 's> {
             && *wanted != target
         {
             let cause = Cause::OtherTarget { is: target, expected: wanted.clone() };
-            self.problems.push(FailedStep { step: at, cause });
+            self.refuse(at, cause);
             return Ok(());
         }
         self.names.insert(target.clone(), next);
         self.steps[at].to = Some(next);
-        let is_behind_head = self.head_target.as_ref() == Some(&target) && self.steps[at].name != b"HEAD";
         self.steps.push(RefStep {
             edit,
             name: target,
@@ -230,9 +244,6 @@ impl<'a, 's> Preparing<'a, 's> {
             old_id: None,
             new_id: None,
         });
-        if is_behind_head {
-            self.log_head(next);
-        }
         Ok(())
     }
 

@@ -148,14 +148,16 @@ impl Cause {
             Cause::Missing(_) | Cause::Dangling(_) => "reference does not exist",
             Cause::OtherId { .. } | Cause::OtherTarget { .. } => "incorrect old value provided",
             Cause::NotSymbolic(_) => "expected symref but found regular ref",
-            Cause::Conflict { .. } | Cause::Together { .. } => "refname conflict",
+            Cause::Conflict { .. }
+            | Cause::Together { .. }
+            | Cause::Duplicate { via: Some(_), .. }
+            | Cause::DuplicateHead(_) => "refname conflict",
             Cause::NoObject { .. } | Cause::NotACommit { .. } => "invalid new value provided",
             Cause::Endless
             | Cause::Broken(_)
             | Cause::Locked(_)
             | Cause::Blocked(_)
-            | Cause::Duplicate { .. }
-            | Cause::DuplicateHead(_) => "",
+            | Cause::Duplicate { via: None, .. } => "",
         }
     }
 
