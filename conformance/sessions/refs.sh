@@ -139,6 +139,29 @@ echo 'ref: refs/heads/../x' >.git/worktrees/wt/HEAD
 git -C ../wt refs verify
 rm -r .git/worktrees ../wt
 
+## verify, reftables of work trees
+# needs git: 2.55
+# in: reftable
+# exits: 255 255 255
+# state: no-fsck
+history 2
+stock worktree add -q -b side ../wt
+stock -C ../wt symbolic-ref refs/bisect/link refs/heads/side
+list=.git/worktrees/wt/reftable/tables.list
+cp "$list" list
+echo nothing >"$list"
+for dir in . ../wt; do
+    git -C "$dir" refs verify
+done
+cp list "$list"
+stock -C ../wt pack-refs --all
+table=.git/worktrees/wt/reftable/$(cat "$list")
+chmod u+w "$table"
+sed 's,refs/heads/side,xefs/heads/side,g' "$table" >list
+cat list >"$table"
+git refs verify
+rm -r ../wt list .git/worktrees
+
 ## exists, a bad name
 # in: files
 # needs git: 2.55
@@ -169,6 +192,31 @@ git repack -adq 2>/dev/null
 git for-each-ref refs/heads/missing
 unset GIT_REF_PARANOIA
 rm .git/refs/heads/missing
+
+## broken refs are shown to clients, which would take them for deleted
+# in: files
+# exits: 128 128 128
+# state: no-fsck
+history 3
+stock branch topic
+stock branch other
+stock symbolic-ref refs/heads/link refs/heads/topic
+stock pack-refs --all
+stock clone -q --mirror . mirror.git
+echo nothing >.git/refs/heads/topic
+cp .git/refs/heads/topic '.git/refs/heads/odd name'
+cp .git/refs/heads/topic .git/refs/tags/zz
+for version in 0 2; do
+    git -c protocol.version=$version ls-remote . 2>/dev/null
+    git -c protocol.version=$version ls-remote . 'refs/tags/*' 2>/dev/null
+    GIT_REF_PARANOIA=0 git -c protocol.version=$version ls-remote . 2>/dev/null
+done
+git clone -q --no-local . new 2>/dev/null
+git -C mirror.git fetch -q --prune 2>/dev/null
+git -C mirror.git fetch -q origin topic 2>/dev/null
+git -C mirror.git fetch -q origin main 2>/dev/null
+stock -C mirror.git for-each-ref
+rm .git/refs/heads/topic '.git/refs/heads/odd name' .git/refs/tags/zz
 
 ## broken refs are skipped if the user wants it
 # in: files

@@ -56,6 +56,10 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
             CheckedRefs::Begin if args.verbose => error_line!(call, "Checking references consistency"),
             CheckedRefs::Item(path) if args.verbose => error_line!(call, "Checking {path}"),
             CheckedRefs::Begin | CheckedRefs::Item(_) => {}
+            CheckedRefs::BrokenStack(id) => {
+                has_errors = true;
+                error_line!(call, "error: reftable stack for worktree '{id}' is broken");
+            }
             CheckedRefs::Problem(path, problem) => {
                 let severity = rules.severities.of(problem.id);
                 has_errors |= severity.is_error();

@@ -147,11 +147,14 @@ impl RefStore {
         // Broken refs would be skipped and then removed.
         let mut broken = None;
         self.verify(&mut |checked| {
-            if let CheckedRefs::Problem(path, problem) = checked
-                && problem.id.default_severity().is_error()
-            {
-                broken.get_or_insert_with(|| format!("{path}: {}: {}", problem.id.name(), problem.text));
-            }
+            let words = match checked {
+                CheckedRefs::Problem(path, problem) if problem.id.default_severity().is_error() => {
+                    format!("{path}: {}: {}", problem.id.name(), problem.text)
+                }
+                CheckedRefs::BrokenStack(id) => format!("worktrees/{id}: unreadable reftables"),
+                _ => return,
+            };
+            broken.get_or_insert(words);
         })?;
         if let Some(broken) = broken {
             return Err(refused(&format!("refs are broken: {broken}")));

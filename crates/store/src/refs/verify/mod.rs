@@ -43,13 +43,16 @@ pub enum CheckedRefs<'a> {
     Item(&'a str),
     /// This has a problem.
     Problem(&'a str, Problem),
+    /// The reftables of this linked work tree cannot be read.
+    BrokenStack(&'a str),
 }
 
 /// Receives what a check tells.
 pub type CheckSink<'a> = dyn FnMut(CheckedRefs<'_>) + 'a;
 
 impl RefStore {
-    /// Checks every ref, those of all work trees too. Failure to read is an error of its own.
+    /// Checks every ref, those of all work trees too. Failure to read is an error of its own; that of a linked work tree's
+    /// reftables is a problem among others, as in git.
     pub fn verify(&self, report: &mut CheckSink<'_>) -> Result<(), RefError> {
         let common = &self.dirs.common_dir;
         self.verify_in(common, String::new(), report)?;
@@ -60,8 +63,14 @@ impl RefStore {
             Err(source) => return Err(RefError::Io { path, source }),
         };
         for entry in entries.into_iter().filter(|entry| entry.kind == EntryType::Dir) {
-            let shown = format!("worktrees/{}/", text(entry.name.as_bytes()));
-            self.verify_in(&path.join(&entry.name), shown, report)?;
+            let id = text(entry.name.as_bytes());
+            match self.verify_in(&path.join(&entry.name), format!("worktrees/{id}/"), report) {
+                Err(error) if self.backend == Backend::Reftable => {
+                    tracing::debug!("work tree '{id}': {error}");
+                    report(CheckedRefs::BrokenStack(&id));
+                }
+                result => result?,
+            }
         }
         Ok(())
     }
@@ -76,7 +85,7 @@ impl RefStore {
                 files.verify_root(report)?;
                 if dir == common { files.verify_packed(report) } else { Ok(()) }
             }
-            Backend::Reftable => verify_stack(dir, self.hash, report),
+            Backend::Reftable => verify_stack(dir, &shown, self.hash, report),
         }
     }
 }
@@ -126,7 +135,7 @@ impl FilesCheck<'_> {
             EntryType::Symlink => {
                 add(MessageId::SymlinkRef, "use deprecated symbolic link for symref");
                 let target = self.target_of_link(&self.path_of(name))?;
-                if let Some(problem) = target_problem(target.as_os_str().as_bytes()) {
+                if let Some(problem) = target_problem(name, target.as_os_str().as_bytes()) {
                     report(CheckedRefs::Problem(&shown, problem));
                 }
                 Ok(())
@@ -217,18 +226,16 @@ fn loose_problems(name: &[u8], content: &[u8], hash: HashKind) -> Vec<Problem> {
     if target.len() - whole.len() > 1 {
         problems.push(Problem::new(MessageId::TrailingRefContent, "has trailing whitespaces or newlines"));
     }
-    let of_target = target_problem(whole);
-    let is_bad = of_target.as_ref().is_some_and(|problem| problem.id == MessageId::BadReferentName);
-    problems.extend(of_target);
-    if name == b"HEAD" && !is_bad && !whole.starts_with(b"refs/heads/") {
-        let words = format!("HEAD points to non-branch '{}'", text(whole));
-        problems.push(Problem::new(MessageId::BadHeadTarget, words));
-    }
+    problems.extend(target_problem(name, whole));
     problems
 }
 
 /// The problem of the target of a symbolic ref, if any. As in git 2.55, `worktrees/` may be followed by any name.
-fn target_problem(target: &[u8]) -> Option<Problem> {
+fn target_problem(name: &[u8], target: &[u8]) -> Option<Problem> {
+    if name == b"HEAD" && !target.starts_with(b"refs/heads/") {
+        let words = format!("HEAD points to non-branch '{}'", text(target));
+        return Some(Problem::new(MessageId::BadHeadTarget, words));
+    }
     let is_root = is_root_name(target);
     let is_full = target.contains(&b'/') && is_good_name(target);
     if !is_root && !is_full {
@@ -268,7 +275,7 @@ fn id_at(line: &[u8], hash: HashKind) -> Option<(ObjectId, &[u8])> {
 }
 
 /// Reads every table whole, and all names of the merged stack.
-fn verify_stack(dir: &Path, hash: HashKind, report: &mut CheckSink<'_>) -> Result<(), RefError> {
+fn verify_stack(dir: &Path, shown: &str, hash: HashKind, report: &mut CheckSink<'_>) -> Result<(), RefError> {
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {
         let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -284,14 +291,17 @@ fn verify_stack(dir: &Path, hash: HashKind, report: &mut CheckSink<'_>) -> Resul
         let mut refs = merged.refs_from(b"", Deletions::Show)?;
         while refs.advance()? {
             let Some(record) = refs.current() else { break };
+            let mut add = |problem| {
+                let name = format!("{shown}{}", text(record.name));
+                report(CheckedRefs::Problem(&name, problem));
+            };
             if !is_good_name(record.name) {
-                let problem = Problem::new(MessageId::BadRefName, "invalid refname format");
-                report(CheckedRefs::Problem(&text(record.name), problem));
+                add(Problem::new(MessageId::BadRefName, "invalid refname format"));
             }
             if let RefValue::Symbolic(target) = record.value
-                && let Some(problem) = target_problem(target)
+                && let Some(problem) = target_problem(record.name, target)
             {
-                report(CheckedRefs::Problem(&text(record.name), problem));
+                add(problem);
             }
         }
         let mut logs = merged.logs(Deletions::Show)?;
