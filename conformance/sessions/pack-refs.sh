@@ -130,3 +130,35 @@ for git_dir in .git bare.git; do
     : >"$git_dir/refs/heads/in-the-way/below/file.lock"
 done
 everywhere update-ref refs/heads/in-the-way main
+
+## a linked work tree packs its own reftables
+# in: reftable
+history 2
+stock worktree add -q -b side ../wt
+export GIT_TEST_REFTABLE_AUTOCOMPACTION=false
+for dir in . ../wt; do
+    for name in a b c; do
+        stock -C "$dir" update-ref refs/worktree/$name HEAD
+        stock -C "$dir" update-ref refs/heads/$name HEAD
+    done
+done
+count() { for list in .git/reftable/tables.list .git/worktrees/wt/reftable/tables.list; do wc -l <$list; done; }
+git -C ../wt pack-refs
+count
+git pack-refs
+count
+git for-each-ref
+rm -r ../wt
+
+## a file that cannot be written
+# in: files
+# exits: 1 128
+history 2
+stock branch a
+stock pack-refs --all
+mkdir -p .git/packed-refs.new/full
+git update-ref -d refs/heads/a
+git update-ref refs/heads/b HEAD
+git pack-refs --all
+git for-each-ref
+rm -r .git/packed-refs.new

@@ -17,7 +17,7 @@ use super::files::{FileLocks, LockedFile};
 use super::{PrepareError, RefObjects, RefWrites, compaction};
 use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
-use crate::refs::{Backend, RefDirs, RefError, RefStore, is_per_worktree};
+use crate::refs::{Backend, RefError, RefStore, is_per_worktree};
 
 /// With fewer loose refs than this, automatic packing does nothing.
 const LEAST_LOOSE: usize = 16;
@@ -43,14 +43,11 @@ impl RefStore {
         match self.backend {
             Backend::Files => self.pack_files(which, writes, objects),
             Backend::Reftable => {
-                let RefDirs { git_dir, common_dir, .. } = &self.dirs;
-                let own = (git_dir != common_dir).then_some(git_dir);
-                for dir in [Some(common_dir), own].into_iter().flatten() {
-                    let dir = dir.join("reftable");
-                    match which.is_auto {
-                        true => compaction::geometrically(&dir, writes, self.hash)?,
-                        false => compaction::all(&dir, writes, self.hash)?,
-                    }
+                // As in git, a linked work tree leaves the common stack alone.
+                let dir = self.dirs.git_dir.join("reftable");
+                match which.is_auto {
+                    true => compaction::geometrically(&dir, writes, self.hash)?,
+                    false => compaction::all(&dir, writes, self.hash)?,
                 }
                 Ok(())
             }
@@ -82,7 +79,12 @@ impl RefStore {
         }
         let edits: Vec<Edit<'_>> =
             found.iter().map(|(name, id, peeled)| Edit { name, value: Some((*id, *peeled)) }).collect();
-        locks.write_packed(&edits, objects)?;
+        locks.write_packed(&edits, objects).map_err(|error| match error {
+            PrepareError::Store(RefError::Write(words)) => {
+                RefError::Write(format!("unable to write new packed-refs: {words}")).into()
+            }
+            error => error,
+        })?;
         if which.prunes {
             for (name, id, _) in &found {
                 self.prune(&mut locks, name, *id)?;
