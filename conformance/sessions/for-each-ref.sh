@@ -317,7 +317,6 @@ stock branch b HEAD~1
 stock branch old HEAD~2
 git for-each-ref --format='%(refname) %(is-base:main)'
 git for-each-ref --format='%(refname) %(is-base:main) %(is-base:a)' --sort=-refname refs/heads/a refs/heads/b refs/heads/old
-git for-each-ref --format='%(refname) %(is-base:main)' --sort=is-base:main refs/heads/a refs/heads/old
 stock checkout -q -b topic a
 commit one
 stock merge -q --no-edit -s ours main
@@ -428,3 +427,25 @@ git tag -m good good
 bad=$(stock cat-file tag good | sed s/commit/blob/ | stock hash-object -w -t tag --stdin)
 git update-ref refs/tags/bad "$bad"
 git for-each-ref --format='%(*objectname)' refs/tags/bad
+
+## sorted by where a commit was started from
+# needs git: 2.55
+history 3
+stock branch a HEAD~1
+stock branch old HEAD~2
+git for-each-ref --format='%(refname)' --sort=is-base:main refs/heads/a refs/heads/old
+git for-each-ref --format='%(refname) %(is-base:main)' --sort=is-base:main
+
+## refs to other objects than commits, beside commits that are counted
+# needs git: 2.55
+# exits: 128 129
+history 3
+stock tag blob HEAD:dir1/file1
+stock tag tree 'HEAD^{tree}'
+stock tag -m of-blob note blob
+stock tag -m of-commit good HEAD~1
+git for-each-ref --format='%(refname) %(ahead-behind:HEAD)'
+git for-each-ref --format='%(refname) %(ahead-behind:HEAD) %(ahead-behind:HEAD~1)' refs/tags
+git for-each-ref --format='%(refname) %(is-base:HEAD)' refs/tags
+git for-each-ref --format='%(is-base:note)'
+git for-each-ref --contains note

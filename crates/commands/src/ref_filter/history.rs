@@ -32,6 +32,7 @@ pub fn count_all(
     }
     let mut history = LoadedHistory::new(objects.snapshot()?.clone());
     let tips = tips(&mut history, found)?;
+    report_others(objects, found, &tips)?;
     let mut all = Vec::new();
     for base in bases {
         let base = history.load(objects.named_commit(base)?)?;
@@ -39,6 +40,18 @@ pub fn count_all(
         all.push(counts.collect::<Result<_, _>>()?);
     }
     Ok(all)
+}
+
+/// Reports refs that lead to objects of other kinds.
+fn report_others(
+    objects: &ListedObjects<'_>,
+    found: &Collected,
+    tips: &[Option<CommitNo>],
+) -> Result<(), Fatal> {
+    for (item, _) in found.items().zip(tips).filter(|(_, tip)| tip.is_none()) {
+        objects.commit(item.id)?;
+    }
+    Ok(())
 }
 
 /// The commit of each ref, if it leads to one.

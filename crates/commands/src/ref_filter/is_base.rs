@@ -11,22 +11,20 @@ use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
 use crate::history::{CommitNo, LoadedHistory};
 
-/// Of each commit that is asked of, the number of its ref, if it has one. Of equal refs it is the first. Commits from `asked` on are only sort
-/// keys: they must exist, and as in git have no ref.
+/// Of each commit that is asked of, the number of its ref, if it has one. Of equal refs it is the first.
 pub fn find_all(
     objects: &ListedObjects<'_>,
     found: &Collected,
     derived: &[(Vec<u8>, bool)],
-    asked: usize,
 ) -> Result<Vec<Option<usize>>, Fatal> {
     if derived.is_empty() {
         return Ok(Vec::new());
     }
     let mut history = LoadedHistory::new(objects.snapshot()?.clone());
     let tips = tips(&mut history, found)?;
-    let bases = derived.iter().enumerate().map(|(number, (name, _))| {
+    let bases = derived.iter().map(|(name, _)| {
         let commit = history.load(objects.named_commit(name)?)?;
-        if number < asked { find(&mut history, &tips, commit) } else { Ok(None) }
+        find(&mut history, &tips, commit)
     });
     bases.collect()
 }

@@ -100,7 +100,6 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
     let mut context =
         ParseContext { is_terminal: call.streams.output().is_terminal(), ..ParseContext::default() };
     let format = parse_format(request, &mut context)?;
-    let derived_in_format = context.derived.len();
     let keys = request.sort.iter().map(|key| SortKey::parse(key, &mut context));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let sorting = Sorting::new(keys, request.folds_case, repository.config());
@@ -129,7 +128,7 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
         let mut found = listing.collect()?;
         commits.apply(&objects, &mut found)?;
         values.counts = history::count_all(&objects, &found, &context.counted)?;
-        values.bases = is_base::find_all(&objects, &found, &context.derived, derived_in_format)?;
+        values.bases = is_base::find_all(&objects, &found, &context.derived)?;
         values.derived = context.derived;
         sort_collected(&mut found, &sorting, &mut values)?;
         for item in found.items().take(listing.limit) {

@@ -66,10 +66,10 @@ impl<'a> ListedObjects<'a> {
     }
 
     /// The commit that an object is or tags. Reports other kinds.
-    pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+    pub fn commit(&self, asked: ObjectId) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let mut reader = self.snapshot()?.reader(0);
-        let mut id = id;
+        let mut id = asked;
         for _ in 0..MAX_TAG_DEPTH {
             match reader.kind_and_size(&id)? {
                 None => return Ok(None),
@@ -78,7 +78,7 @@ impl<'a> ListedObjects<'a> {
                     id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
                 }
                 Some((kind, _)) => {
-                    error_line!(self.call, "error: object {id} is a {kind}, not a commit");
+                    error_line!(self.call, "error: object {asked} is a {kind}, not a commit");
                     return Ok(None);
                 }
             }
