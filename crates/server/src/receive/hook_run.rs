@@ -47,7 +47,11 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
 
 /// The path of a program, for the log; a client sees its own name for it.
 fn path_of(program: &Program) -> String {
-    program.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    let name = program.argv.first().map_or(Path::new(""), Path::new);
+    match program.hook {
+        Some(_) => program.directory.join(name).to_string_lossy().into_owned(),
+        None => name.to_string_lossy().into_owned(),
+    }
 }
 
 /// Git's name for a program: relative to its working directory.
