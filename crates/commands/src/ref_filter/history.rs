@@ -31,11 +31,12 @@ pub fn count_all(
         return Ok(Vec::new());
     }
     let mut history = LoadedHistory::new(objects.snapshot()?.clone());
+    let bases = bases.iter().map(|base| history.load(objects.named_commit(base)?));
+    let bases: Vec<CommitNo> = bases.collect::<Result<_, _>>()?;
     let tips = tips(&mut history, found)?;
     report_others(objects, found, &tips)?;
     let mut all = Vec::new();
     for base in bases {
-        let base = history.load(objects.named_commit(base)?)?;
         let counts = tips.iter().map(|tip| tip.map(|tip| history.count(tip, base)).transpose());
         all.push(counts.collect::<Result<_, _>>()?);
     }

@@ -196,8 +196,7 @@ fn base_of_a_commit() {
             check(repo, &[&["--format=%(refname) %(is-base:main)"], more].concat());
         }
         for args in [
-            &["--sort=is-base:main", "--format=%(refname)"][..],
-            &["--sort=-is-base:xyz"],
+            &["--sort=-is-base:xyz"][..],
             &["--format=%(is-base:xyz)", "refs/none"],
             &["--format=%(is-base:main)", "--merged=side", "--count=1"],
             &["--format=%(is-base:v1.2)"],
