@@ -46,7 +46,7 @@ impl Promisors {
     pub(crate) fn of(
         config: &Config,
         git_dir: &Path,
-        work_tree: Option<PathBuf>,
+        work_tree: impl FnOnce() -> Result<Option<PathBuf>, Error>,
         fetcher: &Arc<dyn FetchMissing>,
     ) -> Result<Option<Arc<Self>>, Error> {
         let mut remotes = config.promisor_remotes()?;
@@ -58,7 +58,7 @@ impl Promisors {
         Ok(Some(Arc::new(Promisors {
             fetcher: fetcher.clone(),
             git_dir: git_dir.to_owned(),
-            work_tree,
+            work_tree: work_tree()?,
             remotes,
             is_quiet: config.boolean("promisor.quiet")? == Some(true),
             fetching: Mutex::default(),

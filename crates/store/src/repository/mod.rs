@@ -308,7 +308,7 @@ impl Repository {
             use_multi_pack_index,
             use_bitmap,
             promisors: match &self.fetcher {
-                Some(fetcher) => Promisors::of(&self.config, &self.git_dir, self.work_tree()?, fetcher)?,
+                Some(fetcher) => Promisors::of(&self.config, &self.git_dir, || self.work_tree(), fetcher)?,
                 None => None,
             },
         };
