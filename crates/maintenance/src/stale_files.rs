@@ -2,7 +2,7 @@
 //!
 //! | what | where | removed |
 //! |---|---|---|
-//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` and `shallow_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
+//! | temporaries: `tmp_*`, `.tmp-*` (not a pack with its index, which is read) | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` and `shallow_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
 //! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
 //! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
 //! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
@@ -140,9 +140,17 @@ impl StaleSearch {
     }
 
     fn temporaries(&mut self, dir: &Path, prefixes: &[&str]) -> Result<(), Error> {
-        for entry in list(dir, Role::Objects)? {
+        let entries = list(dir, Role::Objects)?;
+        let is_of_pack = |name: &str| {
+            let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+            ["idx", "pack"].iter().all(|ending| has(&entries, &format!("{stem}.{ending}")))
+        };
+        for entry in &entries {
             let name = entry.name.to_string_lossy().into_owned();
             if entry.kind != EntryType::File || !prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            if is_of_pack(&name) {
                 continue;
             }
             let path = dir.join(&entry.name);
@@ -180,9 +188,6 @@ impl StaleSearch {
     /// Finds files of packs that no reader can find.
     fn packs(&mut self, dir: &Path) -> Result<(), Error> {
         let entries = list(dir, Role::Pack)?;
-        let has = |name: &str| {
-            entries.binary_search_by(|entry: &DirEntry| entry.name.as_os_str().cmp(name.as_ref())).is_ok()
-        };
         for entry in &entries {
             let name = entry.name.to_string_lossy();
             let Some((stem, extension)) = name.rsplit_once('.') else { continue };
@@ -190,7 +195,7 @@ impl StaleSearch {
             if !is_of_pack || !stem.starts_with("pack-") || entry.kind != EntryType::File {
                 continue;
             }
-            if has(&format!("{stem}.idx")) || has(&format!("{stem}.keep")) {
+            if has(&entries, &format!("{stem}.idx")) || has(&entries, &format!("{stem}.keep")) {
                 continue;
             }
             let path = dir.join(&entry.name);
@@ -227,6 +232,11 @@ impl StaleSearch {
         }
         Ok(())
     }
+}
+
+/// Whether there is a file of this name.
+fn has(entries: &[DirEntry], name: &str) -> bool {
+    entries.binary_search_by(|entry| entry.name.as_os_str().cmp(name.as_ref())).is_ok()
 }
 
 /// The identity and modification time of a file, if it still exists.

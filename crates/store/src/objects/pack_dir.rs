@@ -269,9 +269,13 @@ impl PackDir {
     }
 }
 
-/// The packs that have an index, and the files beside them; `names` are sorted.
+/// The packs that have an index, and the files beside them; `names` are sorted. As in git, they may have any name: a killed
+/// repack of git leaves packs named `.tmp-…`, and if loose objects are in them, git deletes these.
 fn stems<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Beside)> {
-    let stem_of = |name: &'a str| name.split_once('.').map(|(stem, _)| stem);
+    let stem_of = |name: &'a str| {
+        let dot = name.char_indices().skip(1).find(|(_, char)| *char == '.');
+        dot.map(|(at, _)| &name[..at])
+    };
     // Names that differ only in their extension are adjacent.
     names.chunk_by(move |one, next| stem_of(one).is_some() && stem_of(one) == stem_of(next)).filter_map(
         move |names| {
