@@ -22,10 +22,6 @@ use crate::progress::{Progress, is_wanted};
 pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
-    if args.recover && !args.strict.is_empty() {
-        // Recovered objects may be broken.
-        return Err(Fatal::usage("options '-r' and '--strict' cannot be used together"));
-    }
     let mut input = PackInput::new(call, header)?;
     let checks = match args.strict.is_empty() {
         true => None,
@@ -48,7 +44,12 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
         },
         repository,
     };
-    let rest = if args.recover { job.recover(&mut input)? } else { job.unpack(&mut input)? };
+    // What is left of a damaged pack does not pass checks.
+    let rest = if args.recover && args.strict.is_empty() {
+        job.recover(&mut input)?
+    } else {
+        job.unpack(&mut input)?
+    };
     input.pass_on(&rest, &mut **call.streams.output())
 }
 
