@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, title, total_line};
-use packrace_pack::{Phase, ProgressSink, Totals};
+use packrace_pack::{BitmapTotals, Phase, ProgressSink, Totals};
 use packrace_server::traced_phases::{PackStep, TracedPhases};
 
 use crate::call::Call;
@@ -211,6 +211,14 @@ impl ProgressSink for Progress {
         state.is_search_reported = false;
         let before = state.meter.finish(shown.clock.now());
         shown.show(&format!("{before}{}", total_line(totals)));
+    }
+
+    fn bitmaps_made(&self, totals: &BitmapTotals) {
+        self.trace(|traced| traced.bitmaps_made(totals));
+    }
+
+    fn loosened(&self, objects: u64) {
+        self.trace(|traced| traced.loosened(objects));
     }
 }
 

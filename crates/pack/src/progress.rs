@@ -96,6 +96,17 @@ impl Totals {
     }
 }
 
+/// The numbers of a bitmap file that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BitmapTotals {
+    /// Commits that have a bitmap.
+    pub selected: u64,
+    /// Those whose bitmap was there before.
+    pub reused: u64,
+    /// Whether the file has a lookup table.
+    pub lookup_table: bool,
+}
+
 /// Receives progress and may cancel the work; called from several threads.
 pub trait ProgressSink: Sync {
     /// Reports `done` of `total` (0: unknown) in `phase`.
@@ -106,6 +117,12 @@ pub trait ProgressSink: Sync {
 
     /// Reports the totals of a complete pack: one of several, or a stored one.
     fn packed(&self, _: &Totals) {}
+
+    /// Reports that a bitmap file is made.
+    fn bitmaps_made(&self, _: &BitmapTotals) {}
+
+    /// Reports how many unreachable objects were made loose.
+    fn loosened(&self, _: u64) {}
 }
 
 /// Ignores progress and never cancels.

@@ -1,7 +1,10 @@
 //! Regions of a trace for the phases of work on packs: git's `pack-objects`, and one for each progress that is shown.
 
 use packrace_os::trace::{self, TraceRegion};
-use packrace_pack::{Phase, Totals};
+use packrace_pack::{BitmapTotals, Phase, Totals};
+
+/// The category of bitmaps.
+const BITMAPS: &str = "pack-bitmap-write";
 
 /// The parts of git's pack-objects, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +40,8 @@ impl PackStep {
 #[derive(Debug, Default)]
 pub struct TracedPhases {
     shown: Option<(Phase, u64, TraceRegion)>,
+    /// While bitmaps are made.
+    bitmaps: Option<TraceRegion>,
     step: Option<(PackStep, TraceRegion)>,
     /// Of the packs since the last [`TracedPhases::end`].
     totals: Option<Totals>,
@@ -59,6 +64,10 @@ impl TracedPhases {
         if let Some(step) = PackStep::of(phase) {
             self.enter(step);
         }
+        if matches!(phase, Phase::ReadingTrees | Phase::BuildingBitmaps) && self.bitmaps.is_none() {
+            self.hide();
+            self.bitmaps = trace::region(BITMAPS, "building_bitmaps_total");
+        }
         match (&mut self.shown, title) {
             (Some((_, last, _)), _) => *last = total,
             (None, Some(title)) => {
@@ -77,7 +86,7 @@ impl TracedPhases {
         if self.step.as_ref().is_some_and(|(open, _)| *open >= step) {
             return;
         }
-        self.hide();
+        self.end_bitmaps();
         self.step = None;
         self.step = trace::region("pack-objects", step.label()).map(|region| (step, region));
     }
@@ -99,6 +108,26 @@ impl TracedPhases {
         sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
+    /// A bitmap file is made.
+    pub fn bitmaps_made(&mut self, made: &BitmapTotals) {
+        trace::data(BITMAPS, "num_selected_commits", made.selected);
+        self.end_bitmaps();
+        trace::data(BITMAPS, "building_bitmaps_reused", made.reused);
+        if made.lookup_table {
+            drop(trace::region(BITMAPS, "writing_lookup_table"));
+        }
+    }
+
+    fn end_bitmaps(&mut self) {
+        self.hide();
+        self.bitmaps = None;
+    }
+
+    /// Unreachable objects were made loose.
+    pub fn loosened(&mut self, objects: u64) {
+        trace::data("pack-objects", "loosen_unused_packed_objects/loosened", objects);
+    }
+
     /// The work is done, or is interrupted by a message.
     pub fn hide(&mut self) {
         if let Some((_, total, region)) = self.shown.take() {
@@ -109,7 +138,7 @@ impl TracedPhases {
 
     /// No more packs.
     pub fn end(&mut self) {
-        self.hide();
+        self.end_bitmaps();
         self.step = None;
         if let Some(totals) = self.totals.take() {
             let numbers = totals.by_name();

@@ -132,7 +132,7 @@ impl Caretaker<'_> {
         let pack_dir = snapshot.own_pack_dir();
         let dir = pack_dir.parent().unwrap_or(&pack_dir);
         let begin = || LooseBatch::new(dir, snapshot.clone(), how.compression, how.policy);
-        let (mut batch, mut count) = (begin(), 0);
+        let (mut batch, mut count, mut loosened) = (begin(), 0, 0);
         for ix in stay.members() {
             let id = self.request_objects.id(ix);
             if own.binary_search(&id).is_ok() {
@@ -140,13 +140,14 @@ impl Caretaker<'_> {
             }
             let kind = self.request_objects.read(&mut reader, ix, &mut content)?;
             batch.add_old(&id, kind, &content, times.of(ix))?;
-            count += 1;
+            (count, loosened) = (count + 1, loosened + 1);
             if count == LOOSENED_AT_ONCE {
                 std::mem::replace(&mut batch, begin()).publish()?;
                 count = 0;
             }
         }
         batch.publish()?;
+        self.progress.loosened(loosened);
         Ok(())
     }
 }

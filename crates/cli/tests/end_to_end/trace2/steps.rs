@@ -12,12 +12,17 @@ use crate::running::PACKRACE;
 const VOLATILE: [&str; 9] = ["sid", "time", "file", "line", "t_abs", "t_rel", "pid", "exe", "evt"];
 
 /// What only git does, or tells, or does in another process.
-const ONLY_GIT: [&str; 11] = [
+const ONLY_GIT: [&str; 16] = [
+    "bitmap_pos_cache_hits",
+    "bitmap_pos_cache_misses",
+    "building_bitmaps_pseudo_merge_reused",
     "cache_tree",
     "chunkfile",
     "commit-graph",
     "counter",
     "data_json",
+    "fill_bitmap_commit_calls_nr",
+    "fill_bitmap_commit_found_ancestor_nr",
     "midx",
     "name-hash-init",
     "read_directory",
@@ -165,8 +170,44 @@ fn regions_and_data() {
     check(&["pack-objects", "--all", "../pack"], &[], &[r#""key":"write_pack_file/wrote","nesting":2"#]);
     check(&["pack-objects", "--non-empty", "../pack"], &[], &["enumerate-objects"]);
     check(&["pack-objects", "../pack"], &[], &["write-pack-file"]);
+    check(
+        &[
+            "-c",
+            "pack.writeBitmapLookupTable=true",
+            "pack-objects",
+            "--all",
+            "--write-bitmap-index",
+            "../pack",
+        ],
+        &[],
+        &["building_bitmaps_total", r#""key":"building_bitmaps_reused","nesting":2"#, "writing_lookup_table"],
+    );
     check(&["commit-graph", "write", "--reachable"], &[], &[r#"{"event":"cmd_mode","name":"write"}"#]);
     check(&["multi-pack-index", "verify"], &[], &[r#""name":"verify""#]);
+}
+
+/// Git does it before it makes the pack.
+#[test]
+fn objects_that_become_loose() {
+    for tool in [Git::stock().binary(), Path::new(PACKRACE)] {
+        let dir = tempfile::tempdir().unwrap();
+        let top = packrace_os::real_path(dir.path()).unwrap();
+        repository(&top);
+        let repo = top.join("work tree");
+        Git::stock().run(&repo, &["repack", "-adq"]);
+        let check = |args: &[&str], expect: u32| {
+            let (trace, _) = traced(tool, &top, args, &[]);
+            let words = format!(r#""key":"loosen_unused_packed_objects/loosened","value":"{expect}""#);
+            assert!(trace.contains(&words), "{tool:?} {args:?}\n{trace}");
+        };
+        check(&["pack-objects", "-q", "--all", "--unpack-unreachable", "../pack"], 0);
+        Git::stock().run(&repo, &["checkout", "-q", "--orphan", "other"]);
+        Git::stock().run(&repo, &["commit", "-q", "-m", "three"]);
+        Git::stock().run(&repo, &["branch", "-q", "-D", "main"]);
+        Git::stock().run(&repo, &["reflog", "expire", "--expire=now", "--all"]);
+        // Two commits, and a tree and a blob of the first one.
+        check(&["repack", "-Adq"], 4);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::introduce::{Introduced, List, Trees};
 use super::stored::StoredBitmaps;
 use super::{BitOrder, BitmapJob, NoBitmap};
 use crate::error::Reason;
-use crate::progress::Phase;
+use crate::progress::{BitmapTotals, Phase};
 use crate::request_objects::RequestObjects;
 
 /// No more pseudo-merges are added to a file that has so many bytes of them, which are in memory until it is complete.
@@ -46,13 +46,17 @@ pub(super) fn assemble(
         entries: HashMap::new(),
         open: BinaryHeap::new(),
     };
+    let mut reused = 0;
     for commit in selected {
         if progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
         let Some(bit) = history.bits[*commit as usize] else { continue };
         let reached = match &mut stored {
-            Some(stored) if history.is_stored[*commit as usize] => stored.reached(order, bit)?,
+            Some(stored) if history.is_stored[*commit as usize] => {
+                reused += 1;
+                stored.reached(order, bit)?
+            }
             stored => reach.of(&[*commit], &writer, stored, Bits::new(order.len()))?,
         };
         reach.entries.insert(*commit, writer.len());
@@ -83,7 +87,9 @@ pub(super) fn assemble(
         }
         by_position
     });
-    Ok(writer.finish(name_hashes.as_deref(), options.lookup_table))
+    let lookup_table = options.lookup_table;
+    progress.bitmaps_made(&BitmapTotals { selected: selected.len() as u64, reused, lookup_table });
+    Ok(writer.finish(name_hashes.as_deref(), lookup_table))
 }
 
 /// The file's own objects of each kind; objects that no commit reaches are looked up.
