@@ -79,3 +79,18 @@ history() {
     done | stock -C "${2-.}" fast-import --quiet
     stock -C "${2-.}" reset -q --hard
 }
+
+# chain DIRECTORY: how many packs and objects each file has of a chain of multi-pack-indexes there.
+chain() {
+    for sum in $(cat "$1/multi-pack-index.d/multi-pack-index-chain"); do
+        file="$1/multi-pack-index.d/multi-pack-index-$sum.midx"
+        # The number of packs; the table of chunks has the fan-out second; its last row is the number of objects.
+        packs=$(bytes "$file" 8 4)
+        echo "packs $((packs)) objects $(($(bytes "$file" $(($(bytes "$file" 28 8) + 1020)) 4)))"
+    done
+}
+
+# bytes FILE OFFSET COUNT: a number in hexadecimal.
+bytes() {
+    echo "0x$(od -An -v -tx1 -j "$2" -N "$3" "$1" | tr -d ' \n')"
+}

@@ -135,6 +135,49 @@ grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index | wc -l
 git repack -d -q --cruft --write-midx
 grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index | wc -l
 
+## repack --geometric packs what is reachable again in cruft packs
+# needs git: 2.51
+repository
+for midx in '' --write-midx; do
+	history 3 repo
+	cd repo
+	stock config repack.midxMustContainCruft false
+	stock repack -adq
+	commit one
+	one=$(stock rev-parse HEAD)
+	commit two
+	stock reset -q --hard HEAD~2
+	stock reflog expire --expire=now --all
+	stock repack -dq --cruft
+	stock merge -q "$one"
+	commit three
+	git repack -dq --geometric=2 $midx
+	for pack in .git/objects/pack/*.idx; do stock show-index <"$pack" | wc -l; done | sort -n
+	grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index 2>/dev/null | wc -l
+	stock fsck
+	cd ..
+	rm -rf repo
+done
+
+## packs that a killed repack has not named
+# state: packs loose
+# masks: pack-names
+history 3
+stock repack -adq
+for how in -ad -Ad '-d --geometric=2' '-d --cruft' -d -a; do
+	commit "file$how"
+	stock rev-list --objects HEAD^! | cut -c1-40 >list
+	stock pack-objects -q .git/objects/pack/.tmp-1-pack <list >/dev/null
+	stock prune-packed
+	echo "$how"
+	git show-ref -d --verify refs/heads/main
+	git repack -q $how
+	ls -A .git/objects/pack | sed 's/-[0-9a-f]*\././; s/.*\.//' | sort
+	ls -A .git/objects/pack | grep -c '^\.tmp'
+	stock fsck
+done
+rm list
+
 ## repack -A turns what is unreachable loose
 # state: packs loose
 lost_commit
@@ -332,7 +375,7 @@ stock multi-pack-index verify
 # needs git: 2.55
 # exits: 129 128 128
 layers() {
-	sed 's/.*/x/' .git/objects/pack/multi-pack-index.d/multi-pack-index-chain | tr '\n' ' '
+	chain .git/objects/pack
 	ls .git/objects/pack/*.pack | wc -l
 }
 history 40
@@ -358,6 +401,97 @@ git repack -dq --geometric=2 --write-midx=incremental
 git config repack.midxNewLayerThreshold 8
 git repack -adq
 ls .git/objects/pack/multi-pack-index.d
+
+## multi-pack-index, chain of which a geometric repack makes one
+# needs git: 2.55
+threshold=8
+factor=2
+layered() {
+	# LAYERS PACKS LOOSE BITMAPS: the commits in each pack of layers, in other packs, and in no pack
+	echo "$@"
+	repository repo
+	cd repo
+	stock config repack.midxNewLayerThreshold $threshold
+	stock config repack.midxSplitFactor $factor
+	for packs in $1; do
+		for commits in $(echo "$packs" | tr + ' '); do
+			for n in $(seq "$commits"); do commit "$packs-$commits-$n"; done
+			stock repack -dq
+		done
+		stock multi-pack-index write --incremental --bitmap
+	done
+	for commits in $2; do
+		for n in $(seq "$commits"); do commit "new-$commits-$n"; done
+		stock repack -dq
+	done
+	for n in $(seq "$3"); do commit "loose-$n"; done
+	chain .git/objects/pack
+	for bitmap in $4; do
+		git repack -dq --geometric=2 --write-midx=incremental "$bitmap"
+		chain .git/objects/pack
+		stock multi-pack-index verify
+		stock rev-list --test-bitmap HEAD 2>&1 | grep OK
+	done
+	cd ..
+	rm -rf repo
+}
+repository
+layered '20 10 2 1' '' 1 '-b -b'
+layered '15 5 2' '1 2' 1 '-b -b'
+layered '10 4' '4' 0 -b
+threshold=1
+layered '12 5 2 1' '1' 0 -b
+layered '12 5+2 1' '2' 1 -b
+threshold=2
+layered '9 4+2' '' 2 -b
+layered '9 2+1' '1' 0 -b
+factor=5
+layered '10 3 1' '' 1 -b
+layered '10 3 1' '1' 0 --no-write-bitmap-index
+
+## multi-pack-index, chain without packs that are kept
+# needs git: 2.55
+history 3
+stock repack -adq
+for pack in .git/objects/pack/*.pack; do : >"${pack%.pack}.keep"; done
+commit one
+git repack -dq --geometric=2 --write-midx=incremental
+chain .git/objects/pack
+stock multi-pack-index verify
+
+## multi-pack-index, chain without cruft packs
+# needs git: 2.55
+lost_commit
+stock repack -dq --cruft
+commit two
+git repack -dq --geometric=2 --write-midx=incremental -b
+chain .git/objects/pack
+stock multi-pack-index verify
+stock rev-list --test-bitmap HEAD 2>&1 | grep OK
+
+## multi-pack-index, chain made shorter on another base
+# needs git: 2.55
+# exits: 255 255 255 128 128
+chain=.git/objects/pack/multi-pack-index.d/multi-pack-index-chain
+history 3
+stock repack -dq
+git multi-pack-index write --incremental
+for n in 1 2 3 4; do
+	commit "file$n"
+	stock repack -dq
+	git multi-pack-index write --incremental
+done
+git multi-pack-index compact --incremental --base=abcd "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+git multi-pack-index compact --incremental --base="$(sed -n 3p $chain)" "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+git multi-pack-index compact --incremental --base="$(sed -n 4p $chain)" "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+git -c midx.version=1 multi-pack-index compact --incremental "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+git -c midx.version=3 multi-pack-index write --incremental
+git multi-pack-index compact --incremental --base="$(sed -n 1p $chain)" "$(sed -n 3p $chain)" "$(sed -n 4p $chain)"
+chain .git/objects/pack
+stock multi-pack-index verify
+git multi-pack-index compact --incremental --base=none "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+chain .git/objects/pack
+stock multi-pack-index verify
 
 ## multi-pack-index
 # in: sha1 sha256

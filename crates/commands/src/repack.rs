@@ -83,7 +83,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         policy: request.files.policy,
         multi_pack_index: midx,
         bitmap: bitmap.filter(|_| writes_midx && bitmaps == Bitmaps::Asked),
-        without_cruft: !config.boolean("repack.midxMustContainCruft")?.unwrap_or(true),
+        without_cruft: request.follows_cruft,
         delete: args.delete,
         drops_unreachable: plan.drops_unreachable(),
         server_info: !args.no_update_server_info
@@ -190,6 +190,7 @@ pub(crate) fn base_request(
         recent: Vec::new(),
         max_cruft_bytes: None,
         long_cruft_bytes: None,
+        follows_cruft: !config.boolean("repack.midxMustContainCruft")?.unwrap_or(true),
         loose_compression: loose_compression(config)?,
     })
 }

@@ -1,5 +1,6 @@
 //! Chains of multi-pack-indexes: a new file on top for new packs, and smaller files on top of each other made into one.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -152,13 +153,105 @@ impl NewChain {
     }
 }
 
+/// The chain after a repack, in the making.
+#[derive(Clone, Copy)]
+pub(crate) struct RepackedChain<'a> {
+    /// The files before.
+    pub(crate) own: Option<&'a OwnMultiPackIndex>,
+    /// The packs, with new ones.
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    /// The bitmaps that each file gets.
+    pub(crate) bitmap: Option<&'a BitmapRequest>,
+    /// After a geometric repack, when files are made into one.
+    pub(crate) merging: Option<Merging>,
+    /// Which packs the repack has written.
+    pub(crate) is_new: &'a dyn Fn(&str) -> bool,
+    pub(crate) progress: &'a dyn ProgressSink,
+}
+
+/// When adjacent files are made into one (git-repack, `--write-midx=incremental`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Merging {
+    /// If those above have together at least this part of the objects of the next lower one.
+    pub(crate) split_factor: u32,
+    /// How many objects the packs had that were rolled up. For a new file, they count like those of packs that were
+    /// there; objects that were loose do not count, as in git.
+    pub(crate) rolled_up_objects: u64,
+}
+
+impl RepackedChain<'_> {
+    /// The files as they are to be published, of the packs that are `wanted`; `None` if nothing changes. Files stay whose
+    /// packs all stay, and that have bitmaps, if these are asked for.
+    pub(crate) fn make(&self, wanted: &dyn Fn(&str) -> bool) -> Result<Option<Vec<ChainLayer>>, Error> {
+        let count = self.own.map_or(0, |own| staying_layers(own, wanted, self.bitmap.is_some()));
+        let staying = self.own.map_or(&[][..], |own| &own.chain.layers()[..count]);
+        let mut objects: Vec<u64> = staying.iter().map(|layer| u64::from(layer.len())).collect();
+        let groups = match self.merging {
+            None => (0..=count).map(|at| at..at + 1).collect(),
+            Some(merging) => {
+                objects.extend(self.objects_on_top(staying, wanted, merging));
+                merged_layers(&objects, merging.split_factor)
+            }
+        };
+        let is_staying = |group: &Range<usize>| group.len() == 1 && group.end <= count;
+        let lowest = groups.iter().take_while(|group| is_staying(group)).count();
+        let mut chain = NewChain::of(self.own, lowest);
+        for (at, group) in groups.iter().enumerate().skip(lowest) {
+            match self.own {
+                Some(own) if is_staying(group) => chain.keep(own, group.clone())?,
+                Some(_) if group.end <= count => {
+                    // Files above that stay have bitmaps, or may get some.
+                    let keeps_bits = groups[at + 1..].iter().any(is_staying);
+                    let layers = &staying[group.clone()];
+                    chain.add_compacted(self.snapshot, layers, keeps_bits, self.bitmap, self.progress)?;
+                }
+                _ => {
+                    let preferred = self.merging.and_then(|_| self.largest_above(chain.chain(), wanted));
+                    let is_wanted = |pack: &Pack| wanted(pack.name());
+                    chain.add_packs(self.snapshot, is_wanted, preferred, self.bitmap, self.progress)?;
+                }
+            }
+        }
+        Ok(chain.into_layers())
+    }
+
+    /// How many objects a new file has for [`merged_layers`]; `None` if there are no packs for it.
+    fn objects_on_top(
+        &self,
+        staying: &[MultiPackIndex<Mapped>],
+        wanted: &dyn Fn(&str) -> bool,
+        merging: Merging,
+    ) -> Option<u64> {
+        let covered: HashSet<&str> = staying.iter().flat_map(MultiPackIndex::pack_stems).collect();
+        let is_added = |pack: &&Pack| wanted(pack.name()) && !covered.contains(pack.name());
+        let mut added = self.own_packs().filter(is_added).peekable();
+        added.peek()?;
+        let there = added.filter(|pack| !(self.is_new)(pack.name()));
+        Some(there.map(|pack| u64::from(pack.len())).sum::<u64>() + merging.rolled_up_objects)
+    }
+
+    /// The pack with the most objects of those above a chain that are not new.
+    fn largest_above(
+        &self,
+        below: &MultiPackIndexChain<Mapped>,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<&str> {
+        let covered: HashSet<&str> = below.pack_stems().collect();
+        let is_there = |pack: &&Pack| {
+            wanted(pack.name()) && !covered.contains(pack.name()) && !(self.is_new)(pack.name())
+        };
+        let largest = self.own_packs().filter(is_there).max_by_key(|pack| pack.len())?;
+        (largest.len() > 0).then_some(largest.name())
+    }
+
+    fn own_packs(&self) -> impl Iterator<Item = &Pack> {
+        self.snapshot.packs().iter().filter(|pack| pack.is_local() && pack.is_usable())
+    }
+}
+
 /// How many of the lowest files a repack leaves alone: all whose packs stay, and, if bitmaps are wanted, that have
 /// them.
-pub(crate) fn staying_layers(
-    own: &OwnMultiPackIndex,
-    stays: impl Fn(&str) -> bool,
-    has_bitmaps: bool,
-) -> usize {
+fn staying_layers(own: &OwnMultiPackIndex, stays: impl Fn(&str) -> bool, has_bitmaps: bool) -> usize {
     let layers = own.chain.layers().iter().enumerate();
     let is_staying = |(at, layer): &(usize, &MultiPackIndex<Mapped>)| {
         layer.pack_stems().all(&stays)
@@ -167,15 +260,44 @@ pub(crate) fn staying_layers(
     layers.take_while(is_staying).count()
 }
 
-/// The first of the topmost layers that are made into one (git-repack, `--write-midx=incremental`): while those on
-/// top have together at least a `factor`th of the objects of the next lower one, it is taken in, too.
-pub(crate) fn first_compacted(layers: &[MultiPackIndex<Mapped>], factor: u32) -> usize {
-    let counts: Vec<u64> = layers.iter().map(|layer| u64::from(layer.len())).collect();
-    let Some(mut first) = counts.len().checked_sub(1) else { return 0 };
-    let mut taken = counts[first];
-    while first > 0 && taken.saturating_mul(u64::from(factor)) >= counts[first - 1] {
-        first -= 1;
-        taken += counts[first];
+/// Which adjacent layers, with these numbers of objects, are made into one: from the top, while those taken have together
+/// at least a `factor`th of the objects of the next lower one. Then the same from there.
+fn merged_layers(objects: &[u64], factor: u32) -> Vec<Range<usize>> {
+    let factor = u64::from(factor.max(1));
+    let mut groups = Vec::new();
+    let mut end = objects.len();
+    while end > 0 {
+        let mut first = end - 1;
+        let mut taken = objects[first];
+        while first > 0 && taken >= objects[first - 1] / factor {
+            first -= 1;
+            taken = taken.saturating_add(objects[first]);
+        }
+        groups.push(first..end);
+        end = first;
     }
-    first
+    groups.reverse();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merged_layers;
+
+    #[test]
+    fn layers_are_merged_from_the_top() {
+        let check = |objects: &[u64], factor: u32, expect: &[&[u64]]| {
+            let groups = merged_layers(objects, factor);
+            let groups: Vec<&[u64]> = groups.into_iter().map(|group| &objects[group]).collect();
+            assert_eq!(groups, expect);
+        };
+        check(&[], 2, &[]);
+        check(&[5], 2, &[&[5]]);
+        check(&[60, 30, 6, 3, 0], 2, &[&[60, 30], &[6, 3], &[0]]);
+        check(&[75, 21, 9, 3], 2, &[&[75], &[21], &[9], &[3]]);
+        check(&[75, 21, 9, 6], 2, &[&[75], &[21, 9, 6]]);
+        check(&[75, 7, 3, 1, 0], 2, &[&[75], &[7, 3, 1, 0]]);
+        check(&[75, 21, 6, 0], 5, &[&[75, 21, 6], &[0]]);
+        check(&[u64::MAX, u64::MAX, u64::MAX], 0, &[&[u64::MAX, u64::MAX, u64::MAX]]);
+    }
 }

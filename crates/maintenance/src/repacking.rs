@@ -18,7 +18,7 @@ use packrace_store::publish::{
 };
 use packrace_store::{Pack, Repository};
 
-use crate::chain::{NewChain, first_compacted, staying_layers};
+use crate::chain::{Merging, NewChain, RepackedChain};
 use crate::error::Error;
 
 /// Options of these steps.
@@ -119,7 +119,7 @@ fn write_multi_pack_index(
     let snapshot = repository.snapshot()?;
     let remaining = Remaining::of(repacked);
     let preferred = match repacked.scope {
-        Scope::Geometric(_) => repacked.largest.as_deref().or(remaining.new.first().copied()),
+        Scope::Geometric(_) => repacked.left.last().map(String::as_str).or(remaining.new.first().copied()),
         _ => None,
     };
     let bitmap = finishing.bitmap.as_ref();
@@ -157,24 +157,32 @@ fn write_chain(
     let lock = MultiPackIndexLock::take_chain(&pack_dir, repository.hash_kind(), finishing.policy)?;
     let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
-    let remaining = Remaining::of(repacked);
-    let bitmap = finishing.bitmap.as_ref();
     let own = snapshot.own_multi_pack_index();
-    let stays = |own| staying_layers(own, |name| remaining.has(name), bitmap.is_some());
-    let count = own.as_ref().map_or(0, stays);
-    let staying = own.as_ref().map_or(&[][..], |own| &own.chain.layers()[..count]);
-    let first = match repacked.scope {
-        Scope::Geometric(_) => first_compacted(staying, split_factor),
-        _ => count,
+    let remaining = Remaining::of(repacked);
+    let covered: HashSet<&str> = own.iter().flat_map(|own| own.chain.pack_stems()).collect();
+    let merging = matches!(repacked.scope, Scope::Geometric(_))
+        .then_some(Merging { split_factor, rolled_up_objects: repacked.rolled_up_objects });
+    let chain = RepackedChain {
+        own: own.as_ref(),
+        snapshot: &snapshot,
+        bitmap: finishing.bitmap.as_ref(),
+        merging,
+        is_new: &|name| remaining.new.contains(&name),
+        progress,
     };
-    // One file is as it should be.
-    let first = if count > first + 1 { first } else { count };
-    let mut chain = NewChain::of(own.as_ref(), first);
-    if first < count {
-        chain.add_compacted(&snapshot, &staying[first..], false, bitmap, progress)?;
-    }
-    chain.add_packs(&snapshot, |pack| remaining.has(pack.name()), None, bitmap, progress)?;
-    match chain.into_layers() {
+    let left: HashSet<&str> = repacked.left.iter().map(String::as_str).collect();
+    let is_considered =
+        |name: &str| remaining.new.contains(&name) || left.contains(name) || covered.contains(name);
+    let all = || chain.make(&|name| remaining.has(name));
+    let layers = match merging {
+        None => all()?,
+        Some(_) => match chain.make(&|name| remaining.has(name) && is_considered(name)) {
+            // Bitmaps need what kept or cruft packs hold.
+            Err(Error::NotClosed(_)) => all()?,
+            layers => layers?,
+        },
+    };
+    match layers {
         Some(layers) if layers.is_empty() => Ok(lock.remove()?),
         Some(layers) => Ok(lock.publish_chain(&layers)?),
         None => Ok(()),

@@ -281,7 +281,7 @@ fn a_geometric_repack_compacts_the_chain() {
         // The pack on top is as small as two that are in no file yet.
         push(&repo);
         push(&repo);
-        step(&geometric, 1, &[(5, 15), (1, 4), (1, 12)]);
+        step(&geometric, 1, &[(7, 31)]);
         repo.git(&["config", "repack.midxNewLayerThreshold", "0"]);
         let words = "fatal: invalid value for --midx-new-layer-threshold: 0".to_owned();
         assert_eq!(refused(&repo, &geometric), (128, words));

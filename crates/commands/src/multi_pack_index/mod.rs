@@ -20,7 +20,7 @@ use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
-use packrace_store::{OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
+use packrace_store::{Config, OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_as_it_is, repository_at};
@@ -65,6 +65,7 @@ fn write(
         let refused = Fatal::refused("cannot use --base without --no-write-chain-file");
         return Err(refused.with_usage_of("multi-pack-index"));
     }
+    check_version(repository.config(), false)?;
     let bitmap = match args.bitmap {
         true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
         false => None,
@@ -184,6 +185,15 @@ fn layer_of(own: &OwnMultiPackIndex, name: &str) -> Result<usize, Fatal> {
     layers.position(|layer| Some(layer.checksum()) == wanted).ok_or_else(|| no_layer(name))
 }
 
+/// Which version of files git is to write; here it does not matter, because files are of the lowest that can be.
+fn check_version(config: &Config, compacts: bool) -> Result<(), Fatal> {
+    match config.integer("midx.version")? {
+        Some(1) if compacts => Err(Fatal::new("cannot perform MIDX compaction with v1 format")),
+        None | Some(1 | 2) => Ok(()),
+        Some(other) => Err(Fatal::new(format!("unknown MIDX version: {other}"))),
+    }
+}
+
 /// Makes one file of those of a chain from one to another.
 fn compact(
     call: &Call,
@@ -192,6 +202,7 @@ fn compact(
     progress: &Progress,
 ) -> Result<(), Fatal> {
     refuse_without_incremental(&args.layer)?;
+    check_version(repository.config(), true)?;
     let lock = lock(repository, args.layer.incremental)?;
     let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
@@ -210,16 +221,20 @@ fn compact(
     let below = match args.layer.base.as_deref() {
         _ if !args.layer.incremental => 0,
         Some("none") => 0,
-        Some(base) => layer_of(&own, base)? + 1,
+        Some(base) => match layer_of(&own, base) {
+            Ok(at) if at < from => at + 1,
+            _ => return Err(Fatal::minus_one(format!("could not find base MIDX '{base}'"))),
+        },
         None => from,
     };
     let replaces = args.layer.incremental && !args.layer.no_write_chain_file;
-    if replaces && below != from {
-        return Err(Fatal::new("cannot use --base without --no-write-chain-file"));
-    }
     // A single file has nothing above it.
     let above = if args.layer.incremental { to + 1..own.chain.layers().len() } else { 0..0 };
     let keeps_bits = own.chain.layers()[above.clone()].iter().any(Index::has_bit_order);
+    if replaces && keeps_bits && below != from {
+        // The layers above count bits from what is below them.
+        return Err(Fatal::new("cannot use --base without --no-write-chain-file"));
+    }
     let mut chain = NewChain::of(Some(&own), below);
     let layers = &own.chain.layers()[from..=to];
     chain.add_compacted(&snapshot, layers, keeps_bits, bitmap.as_ref(), progress).map_err(said_of_packs)?;

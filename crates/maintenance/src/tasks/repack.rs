@@ -64,6 +64,7 @@ impl<'a> RepackTask<'a> {
             recent: means.recent.clone().unwrap_or_default(),
             max_cruft_bytes: settings.max_cruft_bytes.map(|bytes| bytes.max(1 << 20)),
             long_cruft_bytes: None,
+            follows_cruft: false,
             loose_compression: loose_compression(config)?,
         };
         Ok(RepackTask {

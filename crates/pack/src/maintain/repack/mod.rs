@@ -109,6 +109,8 @@ pub struct RepackRequest {
     pub max_cruft_bytes: Option<u64>,
     /// Cruft packs from this length on stay as they are.
     pub long_cruft_bytes: Option<u64>,
+    /// Whether a geometric repack also packs what its objects reach in cruft packs (`repack.midxMustContainCruft`).
+    pub follows_cruft: bool,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
 }
@@ -128,8 +130,11 @@ pub struct Repacked {
     pub staying: Vec<String>,
     /// Whether nothing that refs reach was left out of the new packs; promised objects don't count.
     pub is_closed: bool,
-    /// The pack with the most objects of those that a geometric repack leaves alone.
-    pub largest: Option<String>,
+    /// Of a geometric repack, names of the repository's packs that it considers and leaves alone; the one with the most
+    /// objects comes last.
+    pub left: Vec<String>,
+    /// Of a geometric repack, how many objects the packs have that it rolls up.
+    pub rolled_up_objects: u64,
 }
 
 /// Writes the new packs.
@@ -217,22 +222,26 @@ struct Repack<'a> {
 
 impl Repack<'_> {
     fn run(mut self) -> Result<Repacked, PackFilesError> {
-        let (taken_apart, largest, is_closed) = match self.request.scope {
+        let (taken_apart, left, is_closed) = match self.request.scope {
             Scope::Loose => {
                 self.loose()?;
-                (Vec::new(), None, false)
+                (Vec::new(), Vec::new(), false)
             }
             Scope::All(unreachable) => {
                 let is_closed = self.all(unreachable)?;
-                (self.roles.with(&[PackRole::Ordinary, PackRole::Cruft, PackRole::Promisor]), None, is_closed)
+                let all = [PackRole::Ordinary, PackRole::Cruft, PackRole::Promisor];
+                (self.roles.with(&all), Vec::new(), is_closed)
             }
             Scope::Geometric(factor) => {
-                let (taken_apart, largest) = self.geometric(factor)?;
-                (taken_apart, largest, false)
+                let (taken_apart, left) = self.geometric(factor)?;
+                (taken_apart, left, false)
             }
         };
         let packs = self.request_objects.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
+        let objects = |pack: &PackIx| u64::from(packs[pack.0 as usize].len());
+        let is_geometric = matches!(self.request.scope, Scope::Geometric(_));
+        let rolled_up_objects = taken_apart.iter().filter(|_| is_geometric).map(objects).sum();
         // A repacked pack may get the name of an existing one.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
         let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), PackRole::Kept | PackRole::Foreign);
@@ -243,9 +252,9 @@ impl Repack<'_> {
         let goes: HashSet<&String> = redundant.iter().collect();
         let staying = own.into_iter().map(name).filter(|name| !goes.contains(name) && !is_new(name));
         let staying = staying.collect();
-        let largest = largest.map(name);
+        let left = left.into_iter().map(name).collect();
         let scope = self.request.scope;
-        Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, largest })
+        Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, left, rolled_up_objects })
     }
 
     /// Packs reachable loose objects that are in no pack.
@@ -306,14 +315,16 @@ impl Repack<'_> {
         Ok(is_closed)
     }
 
-    /// Rolls up small packs and loose objects.
-    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
+    /// Rolls up small packs and loose objects. Returns which packs it rolled up, and which of the repository's own it left
+    /// alone, the largest last.
+    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Vec<PackIx>), PackFilesError> {
         let request_objects = self.request_objects;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
         let (mut rolled_up, left) =
             self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;
         insert_all(request_objects, &wanted, &request_objects.snapshot().own_loose()?)?;
+        self.insert_reached_cruft(&wanted, &left)?;
         subtract_packs(request_objects, &wanted, &left)?;
         subtract_packs(request_objects, &wanted, &self.packs_left_out(!with_kept))?;
         let borrowed = Marks::new(request_objects.packed_end());
@@ -321,21 +332,38 @@ impl Repack<'_> {
         wanted.subtract(&borrowed);
         let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
-        rolled_up.extend(self.geometric_of_promised(factor)?);
-        let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != PackRole::Foreign;
-        let largest = left.into_iter().rev().find(is_own);
-        Ok((rolled_up, largest))
+        let (promised, mut all_left) = self.geometric_of_promised(factor)?;
+        rolled_up.extend(promised);
+        all_left.extend(left.into_iter().filter(|pack| self.roles.of_pack(*pack) != PackRole::Foreign));
+        Ok((rolled_up, all_left))
+    }
+
+    /// Adds what the objects reach in cruft packs, without looking behind objects of `closed` packs.
+    fn insert_reached_cruft(&self, wanted: &Marks, closed: &[PackIx]) -> Result<(), Error> {
+        let request_objects = self.request_objects;
+        let cruft = self.roles.with(&[PackRole::Cruft, PackRole::LongCruft]);
+        if !self.request.follows_cruft || cruft.is_empty() {
+            return Ok(());
+        }
+        let stop = Marks::of_packs(request_objects, closed)?;
+        let (seen, names) =
+            (Marks::new(request_objects.packed_end()), Names::new(request_objects.packed_end()));
+        let from: Vec<ObjectId> = wanted.members().map(|no| request_objects.id(no)).collect();
+        LenientWalk::new(request_objects).reach(from, &stop, &seen, &names)?;
+        let cruft = Marks::of_packs(request_objects, &cruft)?;
+        cruft.packed().filter(|no| seen.contains(*no)).for_each(|no| _ = wanted.insert(no));
+        Ok(())
     }
 
     /// Rolls up small packs of promised objects, apart from the others.
-    fn geometric_of_promised(&mut self, factor: u32) -> Result<Vec<PackIx>, PackFilesError> {
+    fn geometric_of_promised(&mut self, factor: u32) -> Result<(Vec<PackIx>, Vec<PackIx>), PackFilesError> {
         let request_objects = self.request_objects;
         let (rolled_up, left) = self.roles.roll_up_promised(request_objects.snapshot(), factor);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;
         subtract_packs(request_objects, &wanted, &left)?;
         let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special { is_promisor: true, ..Special::default() })?;
-        Ok(rolled_up)
+        Ok((rolled_up, left))
     }
 
     /// Of reachable objects, those that the filter keeps.

@@ -132,6 +132,7 @@ const HARMLESS: &[&str] = &[
     "merge.conflictstyle",
     "merge.default",
     "merge.directoryrenames",
+    "midx.version",
     "pack.allowpackreuse",
     "pack.compression",
     "pack.deltacachelimit",
