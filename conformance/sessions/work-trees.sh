@@ -241,7 +241,7 @@ find .git/worktrees -path '*logs*' -type f | sort
 rm -r ../wt
 
 ## git refs, with refs of other work trees
-# needs git: 2.52
+# needs git: 2.56
 # exits: 1 2 1 128 1
 history 4
 stock worktree add -q -b side ../wt HEAD~2
