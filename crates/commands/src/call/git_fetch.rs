@@ -57,6 +57,11 @@ impl FetchMissing for GitFetch {
         git.wait().map_err(failed)?;
         Ok(())
     }
+
+    /// A client may name many objects that are nowhere.
+    fn fetches_on_read(&self) -> bool {
+        !self.is_off
+    }
 }
 
 /// Says that nothing is fetched.

@@ -14,6 +14,12 @@ use crate::error::{Error, ErrorKind};
 pub trait FetchMissing: fmt::Debug + Send + Sync {
     /// Fetches these objects into the repository. What the remote does not have stays missing: that is no error.
     fn fetch(&self, from: &Promisor<'_>, ids: &[ObjectId]) -> io::Result<()>;
+
+    /// Whether an object is also fetched when a reader misses it, and not only by
+    /// [`Snapshot::fetch_missing`](crate::Snapshot::fetch_missing).
+    fn fetches_on_read(&self) -> bool {
+        true
+    }
 }
 
 /// A promisor remote of a repository.
@@ -63,6 +69,10 @@ impl Promisors {
             is_quiet: config.boolean("promisor.quiet")? == Some(true),
             fetching: Mutex::default(),
         })))
+    }
+
+    pub(crate) fn fetches_on_read(&self) -> bool {
+        self.fetcher.fetches_on_read()
     }
 
     pub(crate) fn begin(&self) -> MutexGuard<'_, ()> {

@@ -37,12 +37,14 @@ impl Snapshot {
                 promisors.fetch_from(remote, &missing)?;
             }
         }
-        Err(Reason::NotFetched(missing[0]).into())
+        let first = missing.first().copied();
+        Err(Reason::NotFetched(first.unwrap_or_else(|| ObjectId::null(self.hash_kind()))).into())
     }
 
     /// Fetches an object that is about to be read; `None` if it is missing everywhere.
     pub(crate) fn fetch_one(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
-        if is_built_in(id) || !self.can_fetch() {
+        let promisors = self.shared.sources.promisors.as_ref();
+        if is_built_in(id) || !promisors.is_some_and(|promisors| promisors.fetches_on_read()) {
             return Ok(None);
         }
         match self.fetch_missing(&[id.to_owned()]) {
