@@ -38,7 +38,7 @@ pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
     }
     let found = match args.write {
         true => Some(repository(call)?),
-        false => repository_if_any(call, None)?,
+        false => repository_if_any(call)?,
     };
     let mut hashing = Hashing::new(call, args, found.as_ref())?;
     let done = hashing.everything(stdin > 0);

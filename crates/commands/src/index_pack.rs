@@ -31,7 +31,7 @@ const MAX_THREADS: usize = 20;
 pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
-    let repository = repository_if_any(call, None)?;
+    let repository = repository_if_any(call)?;
     let job = IndexPackJob::new(call, args, repository)?;
     if args.stdin { job.receive(header) } else { job.index() }
 }

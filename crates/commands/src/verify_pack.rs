@@ -30,7 +30,7 @@ pub(crate) enum PackReport {
 
 /// Implements `git verify-pack`.
 pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
-    let repository = repository_if_any(call, None)?;
+    let repository = repository_if_any(call)?;
     let config = match &repository {
         Some(repository) => repository.config().clone(),
         None => Config::outside(&call.open_options()?.config)?,

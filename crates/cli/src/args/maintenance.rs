@@ -48,16 +48,16 @@ pub enum MaintenanceCommand {
     IsNeeded(MaintenancePlan),
     /// Done by git, if it is installed; packrace serve maintains its repositories itself.
     #[command(hide = true)]
-    Start(Unsupported),
+    Start(LeftToGit),
     /// Done by git.
     #[command(hide = true)]
-    Stop(Unsupported),
+    Stop(LeftToGit),
     /// Done by git.
     #[command(hide = true)]
-    Register(Unsupported),
+    Register(LeftToGit),
     /// Done by git.
     #[command(hide = true)]
-    Unregister(Unsupported),
+    Unregister(LeftToGit),
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,9 +103,9 @@ pub struct MaintenancePlan {
     pub dry_run: bool,
 }
 
-/// Options of what git does.
+/// Arguments that git reads.
 #[derive(Debug, clap::Args)]
-pub struct Unsupported {
+pub struct LeftToGit {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub ignored: Vec<String>,
 }

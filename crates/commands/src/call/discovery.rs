@@ -13,7 +13,7 @@ use crate::call::fatal::Fatal;
 /// The repository of a command without a repository argument: `--git-dir` or `GIT_DIR`, else the first one
 /// found upwards from the current directory (gitrepository-layout).
 pub fn repository(call: &Call) -> Result<Repository, Fatal> {
-    repository_at(call, None)
+    repository_if_any(call)?.ok_or_else(|| none_found(call))
 }
 
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
@@ -21,17 +21,9 @@ pub fn repository_as_it_is(call: &Call) -> Result<Repository, Fatal> {
     repository_with(call, call.open_options()?)
 }
 
-/// The same with another object directory.
-pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Repository, Fatal> {
-    let found = repository_if_any(call, object_dir)?;
-    found.ok_or_else(|| none_found(call))
-}
-
-/// The same for a command that can run without a repository.
-pub fn repository_if_any(call: &Call, object_dir: Option<PathBuf>) -> Result<Option<Repository>, Fatal> {
-    let options = call.fetching_options()?;
-    let object_dir = object_dir.or(options.object_dir);
-    find(call, OpenOptions { object_dir, ..options })
+/// As [`repository`], for a command that can run without one.
+pub fn repository_if_any(call: &Call) -> Result<Option<Repository>, Fatal> {
+    find(call, call.fetching_options()?)
 }
 
 /// The repository, opened with the given options.

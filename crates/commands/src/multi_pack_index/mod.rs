@@ -20,10 +20,10 @@ use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
-use packrace_store::{Config, OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
+use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository_as_it_is, repository_at};
+use crate::call::discovery::{in_directory, repository_as_it_is, repository_with};
 use crate::call::fatal::Fatal;
 use crate::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
@@ -42,7 +42,8 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
         let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
         // As git does, and not as it documents: any directory.
         let directory = if path.is_dir() { path } else { repository.known_object_dir(&path)? };
-        repository = repository_at(call, Some(directory))?;
+        let options = OpenOptions { object_dir: Some(directory), ..call.open_options()? };
+        repository = repository_with(call, options)?;
     }
     let progress = Progress::new(progress::is_wanted(call, args.progress), call)?;
     match &args.action {

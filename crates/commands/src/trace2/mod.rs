@@ -241,7 +241,7 @@ impl Trace {
         // What is wrong with the repository is reported by the command.
         let repository = match is_elsewhere && self.params.patterns.is_empty() {
             true => None,
-            false => repository_if_any(call, None).ok().flatten(),
+            false => repository_if_any(call).ok().flatten(),
         };
         let top = repository.as_ref().filter(|_| !is_elsewhere);
         let top = top.and_then(|repository| WorkTree::find(repository, call).ok().flatten());
