@@ -49,7 +49,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage_of("pack-objects"));
     }
-    // Otherwise missing objects stay missing.
+    // With every other policy, missing objects stay missing.
     let may_fetch = matches!(gaps(args), Ok(MissingObjects::Errors));
     let mut open = if may_fetch { call.fetching_options()? } else { call.open_options()? };
     if args.no_use_bitmap_index {
