@@ -431,3 +431,24 @@ git add -n x.c
 git add --dry-run -v -A
 stock config core.safecrlf true
 git add -n x.c
+
+## a name with a wildcard is a pattern, too
+# in: files
+# needs git: 2.51
+repository
+touch '*' '?' a bc 'b*'
+git add -n '?'
+git add 'b*'
+git add '\*'
+git ls-files
+
+## in a submodule without a repository
+# in: files
+# exits: 128 128
+repository
+commit file
+stock update-index --add --cacheinfo 160000,$(stock rev-parse HEAD),sub
+mkdir -p sub/in
+echo 1 >sub/in/file
+git add sub/in/file
+git -C sub/in add .

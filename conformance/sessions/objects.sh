@@ -301,3 +301,21 @@ git commit-tree HEAD^{tree} -p 21df3c -m x
 git update-ref refs/heads/x 21df3c^0
 git update-ref refs/heads/6830 HEAD
 git update-ref refs/heads/x 6830
+
+## a commit that is to be signed
+# exits: 129 128
+history 1
+stock config gpg.format ssh
+cat >.git/sign <<'END'
+#!/bin/sh
+for file; do :; done
+{ echo -----BEGIN SSH SIGNATURE-----; echo YQ==; echo -----END SSH SIGNATURE-----; } >"$file.sig"
+END
+chmod +x .git/sign
+stock config gpg.ssh.program "$PWD/.git/sign"
+stock config user.signingKey "$PWD/.git/sign"
+git cat-file commit $(git commit-tree -S -m Signed HEAD^{tree})
+git cat-file commit $(git commit-tree --gpg-sign=$PWD/.git/sign -m Signed HEAD^{tree})
+git cat-file commit $(git commit-tree -S --no-gpg-sign -m Unsigned HEAD^{tree})
+git commit-tree -x HEAD^{tree} 2>/dev/null
+git commit-tree -S -m Nothing nothing

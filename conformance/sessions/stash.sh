@@ -700,3 +700,234 @@ git stash import "$(echo 'no prefix' | git commit-tree "$empty" -p "$start" -p "
 other=$(git commit-tree "$empty" </dev/null)
 git stash import "$(echo 'git stash: x' | git commit-tree "$empty" -p "$other" -p "$entry")"
 git stash list
+
+## what is where a directory was stays
+# in: files
+# exits: 1 1
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+repository
+mkdir -p d/e
+echo 1 >d/e/f
+stock add .
+stock commit -q -m Message
+echo 2 >d/e/f
+git stash -q
+rm -r d
+echo precious >d
+git stash pop
+git stash branch other
+cat d
+
+## a stash ends a merge
+# in: files reftable
+# state: no-pseudorefs no-log-of-HEAD
+repository
+echo 1 >file
+stock add .
+stock commit -q -m 1
+stock checkout -q -b other
+echo 2 >file
+stock commit -q -a -m 2
+stock checkout -q main
+echo 3 >file
+stock commit -q -a -m 3
+stock merge other >/dev/null
+echo resolved >file
+stock add file
+git stash
+ls .git | grep -e MERGE -e SQUASH
+stock ls-files --resolve-undo
+stock commit -q -m 'Nothing to commit'
+
+## a stash ends a cherry-pick, one of paths does not
+# in: files reftable
+# state: no-pseudorefs no-log-of-HEAD
+repository
+echo 1 >file
+echo 1 >other
+stock add .
+stock commit -q -m 1
+stock update-ref CHERRY_PICK_HEAD main
+echo 2 >file
+echo 2 >other
+git stash push -q -- file
+stock rev-parse CHERRY_PICK_HEAD main
+git stash -q
+stock rev-parse -q --verify CHERRY_PICK_HEAD
+git stash list
+
+## merge programs that report a conflict
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1 1 1
+repository
+mkdir s
+echo 1 >s/a
+echo 's/a merge=mine' >.gitattributes
+stock add .
+stock commit -q -m Message
+echo stashed >s/a
+git stash -q
+echo here >s/a
+stock commit -q -a -m Changed
+cd s
+stock config merge.mine.driver 'echo "%P 100%% $(ls %O %A %B | wc -l)" "$(basename "$(pwd)")" >&2; cat %O %B >>%A; exit 1'
+git stash apply
+cat a
+stock reset -q --hard
+stock config merge.mine.driver 'exit 130'
+git stash apply
+stock config merge.mine.driver 'exit 1'
+git stash pop
+git ls-files -s
+stock reset -q --hard
+stock config merge.mine.driver 'cat %B >%A'
+git stash pop
+ls -A
+
+## a file on one side, a link on the other
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# needs git: 2.55
+# exits: 1 1 1
+repository
+ln -s target link
+ln -s target new
+echo 1 >file
+stock add link file
+stock commit -q -m Message
+rm link file
+echo file >link
+ln -s there file
+stock add new
+git stash -q
+ln -sfn elsewhere link
+echo 2 >file
+stock commit -q -a -m Changed
+git stash apply
+git ls-files -s
+readlink link file
+stock reset -q --hard
+rm -f *~*
+echo new >new
+stock add new
+stock commit -q -m New
+git stash apply -q
+git ls-files -s
+echo taken >'link~Stashed changes'
+stock add link~*
+stock commit -q -a -m Taken
+stock checkout -q HEAD~2 -- .
+git stash apply
+
+## line endings that changed since
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+repository
+stock config merge.renormalize true
+printf 'a\r\nb\r\nc\r\n' >text
+stock add text
+stock commit -q -m Message
+printf 'a\r\nb\r\nstashed\r\n' >text
+git stash -q
+echo 'text text' >.gitattributes
+stock add --renormalize . 2>/dev/null
+stock add .gitattributes
+printf 'here\nb\nc\n' >text
+stock commit -q -a -m Changed
+git stash pop
+cat text
+
+## files that cannot be merged, and nothing said
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# needs git: 2.55
+# exits: 1 1
+repository
+printf 'a\0b' >binary
+echo 1 >unmerged
+echo 'unmerged -merge' >.gitattributes
+stock add .
+stock commit -q -m Message
+printf 'a\0c' >binary
+echo 2 >unmerged
+git stash -q
+printf 'a\0d' >binary
+echo 3 >unmerged
+stock commit -q -a -m Changed
+git stash apply -q
+stock reset -q --hard
+git stash apply
+
+## a submodule alone
+# in: files
+repository
+commit file
+stock init -q sub
+stock -C sub commit -q --allow-empty -m 1
+stock add sub 2>/dev/null
+git stash
+git stash -u
+git status --short
+
+## the current directory stays
+# in: files
+repository
+commit file
+mkdir -p new/here
+echo 1 >new/here/file
+cd new/here
+git stash -u
+pwd | sed 's,.*/new/,new/,'
+
+## conflicts that were resolved before
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1 1
+repository
+stock config rerere.enabled true
+echo 1 >file
+stock add .
+stock commit -q -m Message
+echo stashed >file
+git stash -q
+echo here >file
+stock commit -q -a -m Changed
+git stash apply
+echo both >file
+stock rerere
+stock reset -q --hard
+git stash apply
+cat file
+
+## a conflict outside of the sparse checkout
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1
+history 3
+mkdir -p dir1 dir2
+echo 1 >dir1/f
+echo 1 >dir2/f
+stock add .
+stock commit -q -m Directories
+echo 2 >dir2/f
+git stash -q
+echo 3 >dir2/f
+stock commit -q -a -m Changed
+stock sparse-checkout set dir1
+git stash pop
+cat dir2/f
+git ls-files -t
+
+## paths through a link
+# in: files
+repository
+mkdir d
+echo 1 >d/a
+stock add .
+stock commit -q -m Message
+ln -s work ../link
+echo 2 >d/a
+git add "$PWD/../link/d"
+echo 3 >d/a
+git stash push -- "$PWD/../link/../link/d/a"

@@ -1,21 +1,23 @@
 //! The blob platforms of `gix-merge` and `gix-diff`: with the attributes of the work tree, but without
-//! filters, because stored content is merged.
+//! filters, because stored content is merged; with `merge.renormalize`, line endings are made alike before.
 
 use gix_attributes::search::MetadataCollection;
 use gix_filter::attributes::Search;
 use gix_merge::blob::Driver;
+use gix_merge::blob::pipeline::Mode;
 use gix_worktree::Stack;
 use gix_worktree::stack::State;
 use gix_worktree::stack::state::Attributes;
 use gix_worktree::stack::state::attributes::Source;
-use packrace_store::{Config, Repository};
+use packrace_store::Repository;
 
 use crate::error::WorkError;
 use crate::paths::levels;
 
-/// Platforms for rename detection and for content merges.
+/// Platforms for rename detection and for content merges with these programs.
 pub(crate) fn open(
     repository: &Repository,
+    drivers: Vec<Driver>,
 ) -> Result<(gix_diff::blob::Platform, gix_merge::blob::Platform), WorkError> {
     let config = repository.config();
     let large_file_threshold_bytes = config.big_file_bytes()?;
@@ -38,9 +40,9 @@ pub(crate) fn open(
             filters(),
             gix_merge::blob::pipeline::Options { large_file_threshold_bytes },
         ),
-        gix_merge::blob::pipeline::Mode::ToGit,
+        if config.boolean("merge.renormalize")? == Some(true) { Mode::Renormalize } else { Mode::ToGit },
         stack(repository)?,
-        drivers(config),
+        drivers,
         gix_merge::blob::platform::Options { default_driver: config.string("merge.default").map(Into::into) },
     );
     Ok((for_renames, for_content))
@@ -56,24 +58,4 @@ fn stack(repository: &Repository) -> Result<Stack, WorkError> {
     let case = levels::case(repository.config())?;
     let top = repository.work_tree()?.unwrap_or_default();
     Ok(Stack::new(top, State::AttributesStack(attributes), case, buffer, Vec::new()))
-}
-
-/// Merge programs (gitattributes, "Defining a custom merge driver").
-fn drivers(config: &Config) -> Vec<Driver> {
-    let mut drivers: Vec<Driver> = Vec::new();
-    for (driver, key, value) in config.subsections("merge") {
-        let at = drivers.iter().position(|known| known.name == driver).unwrap_or_else(|| {
-            drivers.push(Driver { name: driver.into(), ..Driver::default() });
-            drivers.len() - 1
-        });
-        let value = value.unwrap_or_default();
-        match key {
-            b"name" => drivers[at].display_name = value.into(),
-            b"driver" => drivers[at].command = value.into(),
-            b"recursive" => drivers[at].recursive = Some(value.into()),
-            _ => {}
-        }
-    }
-    drivers.retain(|driver| !driver.command.is_empty());
-    drivers
 }

@@ -119,9 +119,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
                 Some(entry) => {
                     // A skip-worktree path may still have changes. Submodules are left alone.
                     let visible = IndexEntry { assume_valid: false, skip_worktree: false, ..entry };
-                    if entry.mode != Mode::Gitlink
-                        && let FileComparison::Changed(_) = self.files.compare(self.index, path, &visible)?
-                    {
+                    if entry.mode != Mode::Gitlink && self.is_changed(path, &visible)? {
                         self.blocked.changed.push(path.to_vec());
                         continue;
                     }
@@ -134,6 +132,15 @@ impl<'l> PathCheck<'_, 'l, '_> {
             changes.push((path, new));
         }
         Ok(changes)
+    }
+
+    /// Whether a tracked file has changes, or has made room for a file or link where its directory was.
+    fn is_changed(&mut self, path: &[u8], entry: &IndexEntry) -> Result<bool, WorkError> {
+        Ok(match self.files.compare(self.index, path, entry)? {
+            FileComparison::Changed(_) => true,
+            FileComparison::Gone => self.files.tree.is_below_file(path)?,
+            FileComparison::Same | FileComparison::Touched(_) => false,
+        })
     }
 
     /// Checks that no untracked file is where a new file, or a parent directory of it, has to be.

@@ -60,7 +60,7 @@ pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use packrace_commands::git_output::{has_paths, is_log};
+use packrace_commands::git_output::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
@@ -348,7 +348,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         Ok((name, cli)) => Parsed::Run { globals: Box::new(cli.globals), name, command: cli.command },
         Err(error) => match refusal::answer(&error, &argv) {
             // What packrace has not of the options of `git log` and `git diff`, git has.
-            Parsed::Answer { text, to_stdout: false, code: USAGE } if is_log(words) => {
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+                if is_log(words) || is_signed_commit(words) =>
+            {
                 Parsed::HandOver(Some(text))
             }
             answer => answer,

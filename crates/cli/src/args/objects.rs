@@ -99,7 +99,7 @@ impl clap::Args for CommitTree {
                 "FILE",
                 "Read the message from a file; `-` is standard input, the default without -m",
             ))
-            .arg(no_sign.help("Accepted for compatibility: commits are never signed"))
+            .arg(no_sign.help("Do not sign the commit; git signs it with -S"))
             .arg(tree.value_parser(clap::value_parser!(OsString)))
     }
 

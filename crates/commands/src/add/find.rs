@@ -29,6 +29,10 @@ impl AddCommand<'_> {
             .filter(|(_, entry)| entry.mode == Mode::Gitlink)
             .map(|(key, _)| key.path())
             .collect();
+        if let Some(submodule) = directories_above(&self.tree.prefix).find(|dir| submodules.contains(dir)) {
+            let submodule = String::from_utf8_lossy(submodule);
+            return Err(Fatal::new(format!("in unpopulated submodule '{submodule}'")));
+        }
         let mut leading = LeadingDirs::new(&self.tree.place);
         for (spec, _) in self.specs.iter() {
             let path = spec.path();

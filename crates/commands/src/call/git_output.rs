@@ -1,4 +1,5 @@
-//! What changes the output of `git log` and `git diff`, and packrace does not follow: with it, git does the command, if there is one.
+//! What changes the output of `git log` and `git diff`, and packrace does not follow: with it, git does the command, if there is
+//! one. So does it commits that are to be signed.
 
 use std::ffi::OsString;
 
@@ -32,6 +33,15 @@ pub fn is_log(words: &[OsString]) -> bool {
         ("reflog", command) => !matches!(command, "list" | "exists" | "write" | "delete" | "drop" | "expire"),
         _ => false,
     }
+}
+
+/// Whether a commit is to be signed, which git does: only asked of options that packrace does not know.
+pub fn is_signed_commit(words: &[OsString]) -> bool {
+    let is_signing = |word: &OsString| {
+        let word = word.as_encoded_bytes();
+        word.starts_with(b"-S") || word.starts_with(b"--gpg")
+    };
+    words.first().is_some_and(|command| command == "commit-tree") && words.iter().any(is_signing)
 }
 
 /// Whether paths limit such a command, which stand behind `--`. For `stash show`, this alone is an option of `git diff`.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use packrace_worktree::merge::Names;
 use packrace_worktree::stash::{IndexMode, Stash};
 
-use super::{Context, complain, entries, say};
+use super::{Context, complain, entries, rerere, say, state};
 use crate::call::fatal::Fatal;
 use crate::hooks::IndexChange;
 use crate::options::StashApplyOptions;
@@ -63,13 +63,19 @@ pub(super) fn apply(
 ) -> Result<(), Fatal> {
     let mut session = context.begin()?;
     let applied = session.apply(stash, mode, names)?;
-    complain(context.call, &applied.warnings);
-    for line in &applied.output {
+    for line in applied.output.iter().filter(|_| !is_quiet) {
         say(context.call, &[line.as_bytes()])?;
     }
     complain(context.call, &session.take_messages());
     complain(context.call, &applied.errors);
     context.finish(session, IndexChange::WithWorkTree)?;
+    if applied.has_conflicts {
+        rerere::resolve_known(context)?;
+    }
+    if applied.is_whole && applied.has_index {
+        // Git resets the index first.
+        state::forget_operation(context, false)?;
+    }
     if applied.shows_status && !is_quiet {
         show_status(context)?;
     }

@@ -10,7 +10,7 @@ use packrace_worktree::listing::list;
 use packrace_worktree::stash::{IndexMode, StashSession};
 use packrace_worktree::status::{FileState, UntrackedMode};
 
-use super::{Context, apply, complain, entries, say};
+use super::{Context, apply, complain, entries, say, state};
 use crate::call::fatal::Fatal;
 use crate::hooks::IndexChange;
 use crate::ref_changes::{RefChanges, edit};
@@ -40,6 +40,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     }
     let carried = check_out(context, &full, &entry.stash.base)?;
     complain(context.call, &[format!("Switched to a new branch '{shown}'")]);
+    state::forget_operation(context, true)?;
     for line in carried {
         say(context.call, &[&line])?;
     }

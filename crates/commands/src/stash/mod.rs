@@ -6,7 +6,9 @@ mod entries;
 mod exported;
 mod pathspecs;
 mod push;
+mod rerere;
 mod show;
+mod state;
 
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Outcome, People, StashRequest, StashSession, StoredStash};
 use packrace_worktree::untracked::UntrackedKind;
 
-use super::{Context, REF, complain, pathspecs, say};
+use super::{Context, REF, complain, pathspecs, say, state};
 use crate::call::fatal::Fatal;
 use crate::commit_tree::encoding as commit_encoding;
 use crate::hooks::IndexChange;
@@ -156,10 +156,15 @@ fn push(
         }
     } else {
         let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
-        session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)?;
+        if session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)? {
+            say(context.call, &[b"Refusing to remove current working directory"])?;
+        }
+    }
+    if specs.is_empty() && !options.staged {
+        session.clear_resolve_undo();
     }
     context.finish(session, IndexChange::WithWorkTree)?;
-    Ok(())
+    if specs.is_empty() { state::forget_operation(context, false) } else { Ok(()) }
 }
 
 fn nothing_to_keep(

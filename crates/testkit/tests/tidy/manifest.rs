@@ -27,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("journal", &["os"]),
     ("client", &["pack", "store", "os", "protocol", "object"]),
     ("maintenance", &["pack", "store", "os", "format", "object"]),
-    ("worktree", &["store", "os", "format", "object"]),
+    ("worktree", &["store", "protocol", "os", "format", "object"]),
     ("pack", &["object", "format", "store"]),
     ("store", &["object", "format", "os"]),
     ("os", &[]),

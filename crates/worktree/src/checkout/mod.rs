@@ -45,12 +45,15 @@ pub struct WorkTree {
     settings: TreeSettings,
     /// Checked real directories, without the last slash. Cleared when something is removed.
     real: BTreeSet<Vec<u8>>,
+    /// The current directory of the process, which is never removed: its user would be nowhere.
+    current: Option<PathBuf>,
 }
 
 impl WorkTree {
     /// The work tree at `top`.
     pub fn new(top: &Path, settings: TreeSettings) -> Self {
-        WorkTree { top: top.to_owned(), settings, real: BTreeSet::new() }
+        let current = std::env::current_dir().ok();
+        WorkTree { top: top.to_owned(), settings, real: BTreeSet::new(), current }
     }
 
     /// Its top directory.
@@ -130,8 +133,8 @@ impl WorkTree {
         Ok(found.stat)
     }
 
-    /// Removes the file or link at a path, and parent directories that become empty. Does not remove a
-    /// directory at the path.
+    /// Removes the file or link at a path, and parent directories that become empty, except the current one. Does not
+    /// remove a directory at the path.
     pub fn remove(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
         if !self.is_in_real_directory(path)? {
@@ -148,14 +151,22 @@ impl WorkTree {
         self.remove_empty_above(path)
     }
 
+    /// Whether this is the current directory of the process.
+    pub fn is_current(&self, place: &Path) -> bool {
+        self.current.as_deref() == Some(place)
+    }
+
     /// Removes an empty directory, such as that of a deleted submodule, and parent directories that become
-    /// empty.
+    /// empty. The current directory stays.
     pub fn remove_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
         if !self.is_in_real_directory(path)? {
             return Ok(());
         }
         let place = self.place(path);
+        if self.is_current(&place) {
+            return Ok(());
+        }
         self.real.clear();
         durable::remove_empty_dir(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))?;
         self.remove_empty_above(path)
@@ -166,6 +177,9 @@ impl WorkTree {
         while let Some(end) = rest.iter().rposition(|byte| *byte == b'/') {
             rest = &rest[..end];
             let directory = self.place(rest);
+            if self.is_current(&directory) {
+                break;
+            }
             durable::remove_empty_dir(&directory, Role::WorkTree)
                 .map_err(|error| WorkError::io(&directory, error))?;
             if seen(&directory)?.is_some() {
@@ -185,6 +199,17 @@ impl WorkTree {
     /// The file system path for a path of the index. Checks nothing.
     pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
         self.top.join(OsStr::from_bytes(path))
+    }
+
+    /// Whether a file or a link is where a parent directory of a path has to be.
+    pub(crate) fn is_below_file(&mut self, path: &[u8]) -> Result<bool, WorkError> {
+        for above in directories_above(path) {
+            match self.look(above)? {
+                Some(found) if found.kind == Kind::Dir => {}
+                found => return Ok(found.is_some()),
+            }
+        }
+        Ok(false)
     }
 
     /// Whether all parent directories of a path are real, not links.

@@ -61,7 +61,7 @@ pub fn between(
     rename_limit: Option<usize>,
 ) -> Result<Vec<Difference>, WorkError> {
     let (old_tree, new_tree) = (objects.read_as(old, Kind::Tree)?, objects.read_as(new, Kind::Tree)?);
-    let (mut platform, _) = platforms::open(repository)?;
+    let (mut platform, _) = platforms::open(repository, Vec::new())?;
     let hash = objects.hash_kind();
     let mut found = Vec::new();
     gix_diff::tree_with_rewrites(

@@ -8,9 +8,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use gix_filter::driver::process::Client;
 use packrace_object::ObjectId;
 use packrace_os::trace::{self, ChildClass, TracedChild};
+
+use super::process::{Answer, FilterProcess};
 
 /// The direction of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Driver {
 /// Running filter processes; they end with this value.
 #[derive(Default)]
 pub(super) struct Processes {
-    running: HashMap<Vec<u8>, (Client, Option<TracedChild>)>,
+    running: HashMap<Vec<u8>, (FilterProcess, Option<TracedChild>)>,
 }
 
 impl Processes {
@@ -122,7 +123,6 @@ impl Processes {
         messages: &mut Vec<String>,
     ) -> Option<Vec<u8>> {
         let shown = String::from_utf8_lossy(command);
-        let failed = || format!("error: external filter '{shown}' failed");
         if !self.running.contains_key(command) {
             let (child, traced) = match start(command, top, ChildClass::Subprocess) {
                 Ok(started) => started,
@@ -132,44 +132,27 @@ impl Processes {
                     return None;
                 }
             };
-            // Some processes refuse to start unless they are offered a delay, which no file is ever allowed.
-            match Client::handshake(child, "git-filter", &[2], &["clean", "smudge", "delay"]) {
-                Ok(client) => self.running.insert(command.to_vec(), (client, traced)),
-                Err(error) => {
-                    messages.extend(wrong_greeting(&error.to_string(), &shown));
+            match FilterProcess::greet(child, &shown) {
+                Ok(process) => self.running.insert(command.to_vec(), (process, traced)),
+                Err(line) => {
+                    messages.extend(line);
                     messages.push(format!("error: initialization for subprocess '{shown}' failed"));
                     return None;
                 }
             };
         }
-        let (client, _) = self.running.get_mut(command)?;
+        let (process, _) = self.running.get_mut(command)?;
         let word = task.way.word();
-        if !client.capabilities().contains(word) {
+        if !process.can(word) {
             return None;
         }
-        let mut facts = task.facts().into_iter().map(|(key, value)| (key, value.into()));
-        let status = client.invoke(word, &mut facts, &mut &task.content[..]);
-        let mut converted = Vec::new();
-        let outcome = match status {
-            Ok(status) if status.is_success() => match client.as_read().read_to_end(&mut converted) {
-                Ok(_) => return Some(converted),
-                // The process may report a failure after the content, and keep running.
-                Err(error) if error.to_string().contains("error after reading: error") => return None,
-                Err(_) => "",
-            },
-            Ok(status) if status.is_abort() => "abort",
-            Ok(status) if status.message() == Some("error") => "error",
-            Ok(_) | Err(_) => "",
-        };
-        match outcome {
-            "error" => {}
-            "abort" => {
-                client.capabilities_mut().remove(word);
-            }
-            _ => {
-                messages.push(failed());
-                if let Some((client, traced)) = self.running.remove(command) {
-                    let mut child = client.into_child();
+        match process.convert(word, &task.facts(), task.content) {
+            Answer::Content(converted) => return Some(converted),
+            Answer::Refused | Answer::Stopped => {}
+            Answer::Broken => {
+                messages.push(format!("error: external filter '{shown}' failed"));
+                if let Some((process, traced)) = self.running.remove(command) {
+                    let mut child = process.into_child();
                     let _ = child.kill();
                     let _ = wait(child, traced);
                 }
@@ -181,27 +164,10 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for (_, (client, traced)) in self.running.drain() {
-            // This closes its pipes, which ends the process.
-            let _ = wait(client.into_child(), traced);
+        for (_, (process, traced)) in self.running.drain() {
+            let _ = wait(process.into_child(), traced);
         }
     }
-}
-
-/// Git's line for a greeting that is none, from the library's words for it.
-fn wrong_greeting(error: &str, command: &str) -> Option<String> {
-    let (wanted, line) = error.split_once(", got")?;
-    let line = line.trim_start().trim_start_matches('\'').trim_end_matches('\'').trim_end();
-    let expected = match wanted {
-        wanted if wanted.starts_with("Wanted 'git-filter-server") => "git-filter-server",
-        wanted if wanted.starts_with("Needed 'version=") => "version",
-        _ => return None,
-    };
-    Some(match (expected, line) {
-        ("git-filter-server", "") => format!("error: could not read greeting from subprocess '{command}'"),
-        (_, "") => format!("error: Unexpected line '<flush packet>', expected {expected}"),
-        _ => format!("error: Unexpected line '{line}', expected {expected}"),
-    })
 }
 
 /// Runs a program for one file; another thread writes its input.

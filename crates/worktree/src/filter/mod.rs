@@ -9,6 +9,7 @@ mod driver;
 mod encoding;
 mod eol;
 mod ident;
+mod process;
 mod settings;
 #[cfg(test)]
 mod tests;

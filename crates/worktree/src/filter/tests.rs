@@ -362,16 +362,20 @@ def until_flush():
     while (packet := read()) is not None:
         packets.append(packet)
     return packets
+def lines():
+    packets = until_flush()
+    assert all(packet.endswith(b'\n') for packet in packets), packets
+    return packets
 def write(*packets):
     for packet in packets:
         sys.stdout.buffer.write(b'0000' if packet is None else b'%04x' % (len(packet) + 4) + packet)
     sys.stdout.buffer.flush()
-until_flush()
+lines()
 write(b'git-filter-server\n', b'version=2\n', None)
-until_flush()
+lines()
 write(b'capability=clean\n', None)
 while True:
-    about = until_flush()
+    about = lines()
     if not about:
         break
     name = about[1].split(b'=')[1].strip().decode()

@@ -1,33 +1,35 @@
 //! Git's messages about a merge, path by path.
 
+use std::collections::BTreeSet;
+
 use gix_diff::tree_with_rewrites::Change;
 use gix_merge::blob::Resolution as BlobResolution;
 use gix_merge::tree::{Conflict, Resolution, ResolutionFailure};
 use gix_object::bstr::{BStr, BString, ByteSlice as _};
-use packrace_object::Kind;
 
+use super::driver::MergeDrivers;
 use super::{DirectoryRenames, MergeSettings, Merged, Names};
-use crate::difference::is_binary;
-use crate::error::WorkError;
 use crate::index::Mode;
-use crate::listing::{Listing, TreeItem};
-use crate::objects::Objects;
+use crate::listing::Listing;
 
 /// Writes the messages of one merge.
 pub(super) struct MessageWriter<'a> {
-    pub(super) objects: &'a Objects,
     pub(super) names: &'a Names,
     pub(super) our_files: &'a Listing,
     pub(super) settings: &'a MergeSettings,
+    pub(super) drivers: &'a MergeDrivers,
+    /// The paths of conflicts between a file and a link.
+    pub(super) parted: &'a BTreeSet<BString>,
 }
 
 impl MessageWriter<'_> {
     /// Writes the messages, sorted by path.
-    pub(super) fn write(&self, merged: &mut Merged, conflicts: &[Conflict]) -> Result<(), WorkError> {
+    pub(super) fn write(&self, merged: &mut Merged, conflicts: &[Conflict]) {
         let mut by_path: Vec<(BString, Vec<String>)> = Vec::new();
         for conflict in conflicts {
             let (path, lines) = match &conflict.resolution {
-                Ok(resolution) => self.resolved(merged, conflict, resolution)?,
+                _ if self.parted.contains(conflict.ours.location()) => distinct_types(conflict),
+                Ok(resolution) => self.resolved(merged, conflict, resolution),
                 Err(failure) => failed(merged, conflict, failure, self.names),
             };
             if !by_path.iter().any(|(known, known_lines)| *known == path && *known_lines == lines) {
@@ -36,16 +38,15 @@ impl MessageWriter<'_> {
         }
         by_path.sort_by(|a, b| a.0.cmp(&b.0));
         merged.messages.extend(by_path.into_iter().flat_map(|(_, lines)| lines));
-        Ok(())
     }
 
     fn resolved(
         &self,
-        merged: &mut Merged,
+        merged: &Merged,
         conflict: &Conflict,
         resolution: &Resolution,
-    ) -> Result<(BString, Vec<String>), WorkError> {
-        let MessageWriter { objects, names, our_files, settings } = self;
+    ) -> (BString, Vec<String>) {
+        let MessageWriter { names, our_files, settings, drivers, .. } = self;
         let mut lines = Vec::new();
         let path = match resolution {
             Resolution::SourceLocationAffectedByRename { final_location } => {
@@ -63,37 +64,53 @@ impl MessageWriter<'_> {
                          {other}, suggesting it should perhaps be moved to {final_location}."
                     )),
                 }
-                return Ok((final_location.clone(), lines));
+                return (final_location.clone(), lines);
             }
-            Resolution::OursModifiedTheirsModifiedThenBlobContentMerge { .. } => {
-                conflict.ours.location().to_owned()
-            }
-            Resolution::OursModifiedTheirsRenamedAndChangedThenRename { final_location, .. } => {
-                match final_location {
-                    Some(path) => path.clone(),
-                    None => conflict.changes_in_resolution().1.location().to_owned(),
-                }
-            }
-            Resolution::Forced(_) => return Ok((conflict.ours.location().to_owned(), lines)),
+            Resolution::Forced(_) => return (conflict.ours.location().to_owned(), lines),
+            _ => content_path(conflict).to_owned(),
         };
-        let Some(content) = conflict.content_merge() else { return Ok((path, lines)) };
+        let Some(content) = conflict.content_merge() else { return (path, lines) };
         let stages = merged.conflicts.get(path.as_bstr()).copied().unwrap_or_default();
         let is_link = merged.files.get(path.as_bstr()).is_some_and(|item| item.mode == Mode::Link);
+        let is_of_driver = drivers.has_conflict(&content.merged_blob_id);
+        let is_conflict = is_of_driver || content.resolution == BlobResolution::Conflict;
+        // Text has markers then, so it is unlike both sides.
+        let is_ours = stages[1].is_some_and(|ours| ours.id == content.merged_blob_id);
+        if is_conflict && is_ours && !is_of_driver && !is_link {
+            let Names { ours, theirs, .. } = names;
+            lines.push(format!("warning: Cannot merge binary files: {path} ({ours} vs. {theirs})"));
+        }
         if !is_link && is_changed(&conflict.ours) && is_changed(&conflict.theirs) {
             lines.push(format!("Auto-merging {path}"));
         }
-        if content.resolution == BlobResolution::Conflict {
-            if !is_link && is_any_binary(objects, &stages)? {
-                merged.warnings.push(format!(
-                    "warning: Cannot merge binary files: {path} ({} vs. {})",
-                    names.ours, names.theirs
-                ));
-            }
+        if is_conflict {
             let kind = if stages[0].is_none() { "add/add" } else { "content" };
             lines.push(format!("CONFLICT ({kind}): Merge conflict in {path}"));
         }
-        Ok((path, lines))
+        (path, lines)
     }
+}
+
+/// The path of a content merge.
+pub(super) fn content_path(conflict: &Conflict) -> &BStr {
+    match &conflict.resolution {
+        Ok(Resolution::OursModifiedTheirsRenamedAndChangedThenRename { final_location, .. }) => {
+            match final_location {
+                Some(path) => path.as_bstr(),
+                None => conflict.changes_in_resolution().1.location(),
+            }
+        }
+        _ => conflict.ours.location(),
+    }
+}
+
+fn distinct_types(conflict: &Conflict) -> (BString, Vec<String>) {
+    let path = conflict.ours.location().to_owned();
+    let line = format!(
+        "CONFLICT (distinct types): {path} had different types on each side; renamed one of them so each can be \
+         recorded somewhere."
+    );
+    (path, vec![line])
 }
 
 fn failed(
@@ -142,20 +159,20 @@ fn failed(
         | ResolutionFailure::OursModifiedTheirsDirectoryThenOursRenamed {
             renamed_unique_path_to_modified_blob: moved,
         } => {
-            let (side, _) = sides(has(moved.as_bstr(), 1), names);
-            let line = format!(
+            let (side, other) = sides(has(moved.as_bstr(), 1), names);
+            let mut lines = vec![format!(
                 "CONFLICT (file/directory): directory in the way of {path} from {side}; moving it to {moved} instead."
-            );
-            (path, vec![line])
+            )];
+            if has(moved.as_bstr(), 0) {
+                lines.push(format!(
+                    "CONFLICT (modify/delete): {moved} deleted in {other} and modified in {side}.  Version {side} of {moved} \
+                     left in tree."
+                ));
+            }
+            (path, lines)
         }
         ResolutionFailure::OursAddedTheirsAddedTypeMismatch { .. }
-        | ResolutionFailure::OursModifiedTheirsRenamedTypeMismatch => {
-            let line = format!(
-                "CONFLICT (distinct types): {path} had different types on each side; renamed one of them so each can be \
-                 recorded somewhere."
-            );
-            (path, vec![line])
-        }
+        | ResolutionFailure::OursModifiedTheirsRenamedTypeMismatch => distinct_types(conflict),
         ResolutionFailure::SubmoduleMerge | ResolutionFailure::SubmoduleAddAdd => {
             let line = format!("CONFLICT (submodule): Merge conflict in {path}");
             (path, vec![format!("Failed to merge submodule {}", conflict.ours.location()), line])
@@ -190,14 +207,4 @@ fn sides(is_ours: bool, names: &Names) -> (&str, &str) {
         true => (&names.ours, &names.theirs),
         false => (&names.theirs, &names.ours),
     }
-}
-
-fn is_any_binary(objects: &Objects, stages: &[Option<TreeItem>; 3]) -> Result<bool, WorkError> {
-    for item in stages.iter().flatten().filter(|item| item.mode.is_file()) {
-        let content = objects.read_as(&item.id, Kind::Blob)?;
-        if is_binary(&content) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

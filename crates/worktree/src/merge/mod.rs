@@ -4,9 +4,10 @@
 //! renamed, files that the other side added to it move along, which is a conflict by default (git-config,
 //! "merge.directoryRenames").
 
+mod driver;
 mod messages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gix_diff::tree_with_rewrites::Change;
 use gix_merge::blob::builtin_driver::text::{Conflict as TextConflict, ConflictStyle, Labels};
@@ -17,6 +18,7 @@ use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::{Kind, ObjectId};
 use packrace_store::{Config, Repository};
 
+use self::driver::MergeDrivers;
 use self::messages::MessageWriter;
 use crate::error::WorkError;
 use crate::index::Mode;
@@ -47,8 +49,6 @@ pub struct Merged {
     pub conflicts: BTreeMap<BString, [Option<TreeItem>; 3]>,
     /// Lines for the user.
     pub messages: Vec<String>,
-    /// Lines for standard error.
-    pub warnings: Vec<String>,
 }
 
 /// The configuration of merges (git-config, "merge").
@@ -98,15 +98,18 @@ fn label(name: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Merges the changes from `base` to `theirs` into `ours`. New content stays in the memory of `objects`.
+/// Merges the changes from `base` to `theirs` into `ours`. New content stays in the memory of `objects`. `None` if a merge
+/// program failed, which was said.
 pub fn merge(
     repository: &Repository,
     objects: &Objects,
     [base, ours, theirs]: [&ObjectId; 3],
     names: &Names,
-) -> Result<Merged, WorkError> {
+) -> Result<Option<Merged>, WorkError> {
     let settings = MergeSettings::of(repository.config())?;
-    let (mut for_renames, mut for_content) = platforms::open(repository)?;
+    let drivers = MergeDrivers::new();
+    let programs = drivers.configured(repository.config(), repository.work_tree()?.as_deref());
+    let (mut for_renames, mut for_content) = platforms::open(repository, programs)?;
     let labels = Labels {
         ancestor: label(&names.base).map(Into::into),
         current: label(&names.ours).map(Into::into),
@@ -122,19 +125,22 @@ pub fn merge(
         marker_size: TextConflict::DEFAULT_MARKER_SIZE.try_into().expect("not zero"),
     };
     let failed = |error: gix_error::Error| WorkError::library("merge", error);
-    let mut outcome = gix_merge::tree(
+    let outcome = gix_merge::tree(
         base,
         ours,
         theirs,
         labels,
         objects,
-        |content| gix_error::ResultExt::or_error(objects.make(Kind::Blob, content.to_vec())),
+        |content| gix_error::ResultExt::or_error(drivers.store(objects, content)),
         &mut gix_diff::tree::State::default(),
         &mut for_renames,
         &mut for_content,
         options,
-    )
-    .map_err(failed)?;
+    );
+    let mut outcome = match outcome {
+        Err(error) if format!("{error:#}").contains("External merge driver failed") => return Ok(None),
+        outcome => outcome.map_err(failed)?,
+    };
     let tree = outcome.tree.write(|tree| {
         let mut content = Vec::new();
         tree.write_to(&mut content).expect("memory takes what is written");
@@ -142,17 +148,25 @@ pub fn merge(
     })?;
     let files = list(objects, &tree)?;
     let our_files = list(objects, ours)?;
-    let mut merged = Merged { files, conflicts: BTreeMap::new(), messages: Vec::new(), warnings: Vec::new() };
+    let mut merged = Merged { files, conflicts: BTreeMap::new(), messages: Vec::new() };
     merged.add_stages(objects, &tree, &outcome.conflicts)?;
     merged.add_bases(&outcome.conflicts);
+    merged.add_conflicts_of_drivers(&outcome.conflicts, &drivers);
+    let parted = merged.part_types(&outcome.conflicts, names);
     match settings.directories {
         DirectoryRenames::Followed => {}
         DirectoryRenames::Conflict => merged.add_moved(&outcome.conflicts, &our_files),
         DirectoryRenames::Ignored => merged.move_back(&outcome.conflicts),
     }
-    let writer = MessageWriter { objects, names, our_files: &our_files, settings: &settings };
-    writer.write(&mut merged, &outcome.conflicts)?;
-    Ok(merged)
+    let writer = MessageWriter {
+        names,
+        our_files: &our_files,
+        settings: &settings,
+        drivers: &drivers,
+        parted: &parted,
+    };
+    writer.write(&mut merged, &outcome.conflicts);
+    Ok(Some(merged))
 }
 
 impl Merged {
@@ -197,6 +211,71 @@ impl Merged {
         }
     }
 
+    /// Adds the conflicts that merge programs reported.
+    fn add_conflicts_of_drivers(&mut self, conflicts: &[gix_merge::tree::Conflict], drivers: &MergeDrivers) {
+        for conflict in conflicts {
+            if !conflict.content_merge().is_some_and(|merge| drivers.has_conflict(&merge.merged_blob_id)) {
+                continue;
+            }
+            let path = messages::content_path(conflict);
+            let ((base, ours), (_, theirs)) = (changed(&conflict.ours), changed(&conflict.theirs));
+            self.conflicts.insert(path.to_owned(), [base, ours, theirs]);
+        }
+    }
+
+    /// Gives both sides of a conflict between a file and a link a path of their own, as git does: the link stays where it
+    /// is. Returns the paths of such conflicts.
+    fn part_types(&mut self, conflicts: &[gix_merge::tree::Conflict], names: &Names) -> BTreeSet<BString> {
+        for conflict in conflicts {
+            // `gix-merge` always moves their side.
+            if let Err(ResolutionFailure::OursAddedTheirsAddedTypeMismatch { their_unique_location }) =
+                &conflict.resolution
+                && let (Some(ours), Some(theirs)) = (changed(&conflict.ours).1, changed(&conflict.theirs).1)
+                && is_mixed(&ours, &theirs)
+                && let Some(moved) = self.conflicts.remove(their_unique_location)
+            {
+                self.files.remove(their_unique_location);
+                let stages = self.conflicts.entry(conflict.ours.location().to_owned()).or_default();
+                for (stage, moved) in stages.iter_mut().zip(moved) {
+                    *stage = stage.or(moved);
+                }
+            }
+        }
+        let mut parted = BTreeSet::new();
+        for (path, stages) in &self.conflicts {
+            if let [_, Some(ours), Some(theirs)] = stages
+                && is_mixed(ours, theirs)
+            {
+                parted.insert(path.clone());
+            }
+        }
+        for path in &parted {
+            let Some(stages) = self.conflicts.get_mut(path) else { continue };
+            let has_file = |stage: usize| stages[stage].is_some_and(|item| item.mode.is_file());
+            let (file, name) = if has_file(1) { (1, &names.ours) } else { (2, &names.theirs) };
+            let mut moved = [None; 3];
+            if has_file(0) {
+                moved[0] = stages[0].take();
+            }
+            moved[file] = stages[file].take();
+            let link = stages[3 - file];
+            let place = self.free_path(path, name);
+            self.files.extend(link.map(|item| (path.clone(), item)));
+            self.files.extend(moved[file].map(|item| (place.clone(), item)));
+            self.conflicts.insert(place, moved);
+        }
+        parted
+    }
+
+    /// A path for what cannot stay at another one.
+    fn free_path(&self, path: &BString, side: &str) -> BString {
+        let first = format!("{path}~{}", side.replace('/', "_"));
+        let others = (0..).map(|number| format!("{first}_{number}"));
+        let mut all = std::iter::once(first.clone()).chain(others).map(BString::from);
+        let is_free = |path: &BString| !self.files.contains_key(path) && !self.conflicts.contains_key(path);
+        all.find(is_free).expect("numbers do not end")
+    }
+
     /// Moves files added to a renamed directory back to where they were added.
     fn move_back(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
         for conflict in conflicts {
@@ -222,6 +301,28 @@ impl Merged {
             }
         }
     }
+}
+
+/// What a side started from and what it has now.
+fn changed(change: &Change) -> (Option<TreeItem>, Option<TreeItem>) {
+    let item = |mode: gix_object::tree::EntryMode, id: ObjectId| {
+        Mode::of_bits(u32::from(mode.value())).map(|mode| TreeItem { mode, id })
+    };
+    match change {
+        Change::Addition { entry_mode, id, .. } => (None, item(*entry_mode, *id)),
+        Change::Deletion { entry_mode, id, .. } => (item(*entry_mode, *id), None),
+        Change::Modification { previous_entry_mode, previous_id, entry_mode, id, .. } => {
+            (item(*previous_entry_mode, *previous_id), item(*entry_mode, *id))
+        }
+        Change::Rewrite { source_entry_mode, source_id, entry_mode, id, .. } => {
+            (item(*source_entry_mode, *source_id), item(*entry_mode, *id))
+        }
+    }
+}
+
+/// Whether one is a file and the other a link.
+fn is_mixed(one: &TreeItem, other: &TreeItem) -> bool {
+    (one.mode.is_file() && other.mode == Mode::Link) || (one.mode == Mode::Link && other.mode.is_file())
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn both(dir: &TempDir, config: &[&str]) -> [String; 2] {
     };
     let names = Names { base: "base".into(), ours: "ours".into(), theirs: "theirs".into() };
     let trees = ["base", "ours", "theirs"].map(tree);
-    let merged = merge(&repository, &objects, trees.each_ref(), &names).unwrap();
+    let merged = merge(&repository, &objects, trees.each_ref(), &names).unwrap().unwrap();
     let items = merged.files.iter().map(|(path, item)| (path.as_slice(), *item));
     let mut ours = format!("{}\n", crate::listing::make_trees(&objects, items).unwrap());
     for (path, stages) in &merged.conflicts {

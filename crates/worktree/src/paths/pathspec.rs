@@ -1,13 +1,14 @@
 //! Pathspecs (gitglossary, "pathspec").
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::rc::Rc;
 
 use gix_glob::wildmatch::Mode;
 
 use super::attributes::{Condition, PathAttributes};
 use super::magic::{self, Magic};
-use super::{PathError, directories_above};
+use super::{PathError, directories_above, path_of};
 
 /// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and similar).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -143,7 +144,7 @@ struct Met {
     at_all: bool,
     /// By a path of the index.
     by_entry: bool,
-    /// By a new path that is exactly the typed one.
+    /// By a new path that is exactly the typed one, which has no wildcards.
     exactly: bool,
 }
 
@@ -270,8 +271,8 @@ impl Pathspecs {
         is_meant && !self.is_excluded(path, is_dir)
     }
 
-    /// Whether a new path matches; records the match. As in git, after a pathspec matched exactly the path
-    /// that it names, it matches nothing else: `*` selects only the file of that name, if it exists.
+    /// Whether a new path matches; records the match. As in git 2.55, after a pathspec without wildcards matched exactly the
+    /// path that it names, it matches nothing else: `:(icase)a` selects only `A` if there are `A` and `a`.
     pub fn meet(&mut self, path: &[u8], is_dir: bool) -> bool {
         let is_meant = self.met_by(path, is_dir, |met, is_exact| {
             let is_open = !met.exactly;
@@ -290,8 +291,7 @@ impl Pathspecs {
         let (specs, met, attributes) = (&self.specs, &mut self.met, self.attributes.as_deref());
         let mut look = |at: usize| {
             if specs[at].is_match(path, is_dir) && has_attributes(attributes, &specs[at], path, is_dir) {
-                let is_exact = specs[at].path.len() == path.len() && !specs[at].path.is_empty();
-                let is_exact = is_exact && specs[at].path.eq_ignore_ascii_case(path);
+                let is_exact = specs[at].wildcard.is_none() && specs[at].path.eq_ignore_ascii_case(path);
                 if note(&mut met[at], is_exact) {
                     met[at].at_all = true;
                     is_meant = true;
@@ -401,22 +401,36 @@ fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> R
     })
 }
 
+/// What follows the top in a path.
+fn below<'a>(path: &'a [u8], top: &[u8]) -> Option<&'a [u8]> {
+    let rest = path.strip_prefix(top)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
+}
+
+/// The same for a path that leads to the top through symbolic links.
+fn below_links<'a>(path: &'a [u8], top: &[u8]) -> Option<&'a [u8]> {
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let is_top = |end: &usize| {
+        packrace_os::real_path(path_of(&path[..*end])).is_ok_and(|real| real.as_os_str().as_bytes() == top)
+    };
+    let end = ends.chain([path.len()]).find(is_top)?;
+    Some(path[end..].strip_prefix(b"/").unwrap_or(&path[end..]))
+}
+
 /// A path relative to the top, without `.`, `..` and empty components; a trailing slash stays. `None` if it
 /// is outside.
 fn normalized(path: &[u8], prefix: &[u8], top: &[u8]) -> Option<Vec<u8>> {
-    let whole = match path.starts_with(b"/") {
-        true => {
-            let rest = path.strip_prefix(top)?;
-            match rest.strip_prefix(b"/") {
-                Some(rest) => rest.to_vec(),
-                None if rest.is_empty() => Vec::new(),
-                None => return None,
-            }
-        }
-        false => [prefix, path].concat(),
-    };
+    if !path.starts_with(b"/") {
+        return without_dots(&[prefix, path].concat());
+    }
+    let whole = [b"/", &without_dots(path)?[..]].concat();
+    below(&whole, top).or_else(|| below_links(&whole, top)).map(<[u8]>::to_vec)
+}
+
+/// A path without `.`, `..`, empty components and a slash at its start. `None` if it leads above where it starts.
+fn without_dots(path: &[u8]) -> Option<Vec<u8>> {
     let mut names: Vec<&[u8]> = Vec::new();
-    for name in whole.split(|byte| *byte == b'/') {
+    for name in path.split(|byte| *byte == b'/') {
         match name {
             b"" | b"." => {}
             b".." => {
@@ -425,12 +439,12 @@ fn normalized(path: &[u8], prefix: &[u8], top: &[u8]) -> Option<Vec<u8>> {
             name => names.push(name),
         }
     }
-    let asks_for_dir = whole.ends_with(b"/") || whole.ends_with(b"/.") || whole.ends_with(b"/..");
-    let mut path = names.join(&b'/');
-    if asks_for_dir && !path.is_empty() {
-        path.push(b'/');
+    let asks_for_dir = path.ends_with(b"/") || path.ends_with(b"/.") || path.ends_with(b"/..");
+    let mut joined = names.join(&b'/');
+    if asks_for_dir && !joined.is_empty() {
+        joined.push(b'/');
     }
-    Some(path)
+    Some(joined)
 }
 
 #[cfg(test)]

@@ -36,10 +36,12 @@ enum Restaged {
 pub struct Applied {
     /// Everything was applied.
     pub is_whole: bool,
+    /// The index has conflicts now.
+    pub has_conflicts: bool,
+    /// Staged changes were restored.
+    pub has_index: bool,
     /// Git would print the status afterwards.
     pub shows_status: bool,
-    /// Lines for standard error, before all others.
-    pub warnings: Vec<String>,
     /// Lines for standard output.
     pub output: Vec<String>,
     /// Lines for standard error.
@@ -71,7 +73,9 @@ impl StashSession<'_> {
             },
         };
         let trees = [&stash.base_tree, &now_tree, &stash.tree];
-        let merged = merge(self.repository, &self.objects, trees, names)?;
+        let Some(merged) = merge(self.repository, &self.objects, trees, names)? else {
+            return Ok(Applied { shows_status: true, ..Applied::default() });
+        };
         let mut applied = Applied { is_whole: true, shows_status: true, ..Applied::default() };
         if stash.base_tree == stash.tree {
             applied.output.push("Already up to date.".to_owned());
@@ -85,11 +89,11 @@ impl StashSession<'_> {
             return Ok(applied);
         }
         applied.output.extend(merged.messages.iter().cloned());
-        applied.warnings.extend(merged.warnings.iter().cloned());
         match merged.conflicts.is_empty() {
             false => {
+                self.write_skipped_conflicts(&merged)?;
                 self.stage_conflicts(&merged);
-                applied.is_whole = false;
+                (applied.is_whole, applied.has_conflicts) = (false, true);
                 if mode == IndexMode::Restored {
                     applied.errors.push(NOT_UNSTASHED.to_owned());
                 }
@@ -98,6 +102,7 @@ impl StashSession<'_> {
                 if restaged.is_none() {
                     self.write_skipped(&now)?;
                 }
+                applied.has_index = restaged.is_some();
                 let target = restaged.unwrap_or_else(|| with_new_files(&now, &merged.files));
                 self.stage(&target);
             }
@@ -185,6 +190,18 @@ impl StashSession<'_> {
             }
             Err(misfit) => failed(misfit),
         }
+    }
+
+    /// Writes conflicting files that a sparse checkout leaves out.
+    fn write_skipped_conflicts(&mut self, merged: &Merged) -> Result<(), WorkError> {
+        for path in merged.conflicts.keys() {
+            let is_skipped = self.index().get(path, 0).is_some_and(|entry| entry.skip_worktree);
+            if let (true, Some(item)) = (is_skipped, merged.files.get(path)) {
+                self.lock.index_mut().set_flags(path, |entry| entry.skip_worktree = false);
+                switch::check_out(self.lock.index_mut(), &mut self.files, path, item)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the sides of conflicts to the index.

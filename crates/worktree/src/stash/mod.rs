@@ -169,6 +169,11 @@ impl<'a> StashSession<'a> {
         self.files.refresh(self.lock.index_mut())
     }
 
+    /// Forgets how earlier conflicts were resolved.
+    pub fn clear_resolve_undo(&mut self) {
+        self.lock.index_mut().clear_resolve_undo();
+    }
+
     /// Writes the index if it changed, and ends the session.
     pub fn finish(self) -> Result<FinishedSession, WorkError> {
         let StashSession { lock, mut files, .. } = self;

@@ -131,7 +131,9 @@ impl StashSession<'_> {
                 continue;
             }
             let (old, now) = (head.get(path), staged.get(path));
-            is_changed |= old != now;
+            // As in git, a submodule alone is no reason for a stash.
+            let is_submodule = [old, now].into_iter().flatten().all(|item| item.mode == Mode::Gitlink);
+            is_changed |= old != now && !is_submodule;
             let entry = self.lock.index().get(path, 0).copied();
             let comparison = match entry {
                 Some(entry) => self.files.compare(self.lock.index(), path, &entry)?,
@@ -180,7 +182,8 @@ impl StashSession<'_> {
     }
 
     /// Removes stashed changes from the index and the work tree: with `cleans`, untracked files are removed;
-    /// other files are reset to `HEAD`, or to the stashed index with `keeps_index`.
+    /// other files are reset to `HEAD`, or to the stashed index with `keeps_index`. Returns whether the current directory
+    /// stayed, though empty.
     pub fn clear(
         &mut self,
         kept: &StoredStash,
@@ -188,7 +191,8 @@ impl StashSession<'_> {
         is_meant: &mut dyn FnMut(&[u8]) -> bool,
         cleans: bool,
         keeps_index: bool,
-    ) -> Result<(), WorkError> {
+    ) -> Result<bool, WorkError> {
+        let mut has_kept_current = false;
         if cleans {
             for (path, stat) in &kept.untracked {
                 // A file that changed since is not in the stash.
@@ -196,7 +200,7 @@ impl StashSession<'_> {
                     self.files.tree.remove(path)?;
                 }
             }
-            self.remove_empty_directories(is_meant)?;
+            has_kept_current = self.remove_empty_directories(is_meant)?;
         }
         if !keeps_index {
             self.files.source.branch.clone_from(&head.branch);
@@ -209,11 +213,16 @@ impl StashSession<'_> {
                 self.files.remove(path, item.mode)?;
             }
         }
-        switch::reset(self.lock.index_mut(), &mut self.files, target, is_meant)
+        switch::reset(self.lock.index_mut(), &mut self.files, target, is_meant)?;
+        Ok(has_kept_current)
     }
 
-    /// Removes empty directories, as `git clean -d` does. Leaves repositories alone.
-    fn remove_empty_directories(&mut self, is_meant: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), WorkError> {
+    /// Removes empty directories, as `git clean -d` does. Leaves repositories and the current directory alone.
+    fn remove_empty_directories(
+        &mut self,
+        is_meant: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, WorkError> {
+        let mut has_kept_current = false;
         let mut found: Vec<Vec<u8>> = Vec::new();
         let mut waiting = vec![Vec::new()];
         while let Some(directory) = waiting.pop() {
@@ -238,9 +247,10 @@ impl StashSession<'_> {
                 && self.files.tree.entries(path).is_ok_and(|left| left.is_empty())
             {
                 self.files.tree.remove_directory(path)?;
+                has_kept_current |= self.files.tree.look(path)?.is_some();
             }
         }
-        Ok(())
+        Ok(has_kept_current)
     }
 
     /// Removes staged changes from the index and the work tree, unless other changes conflict.
