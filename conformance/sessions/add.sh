@@ -434,7 +434,7 @@ git add -n x.c
 
 ## a name with a wildcard is a pattern, too
 # in: files
-# needs git: 2.51
+# needs git: 2.55
 repository
 touch '*' '?' a bc 'b*'
 git add -n '?'

@@ -449,3 +449,42 @@ git for-each-ref --format='%(refname) %(ahead-behind:HEAD) %(ahead-behind:HEAD~1
 git for-each-ref --format='%(refname) %(is-base:HEAD)' refs/tags
 git for-each-ref --format='%(is-base:note)'
 git for-each-ref --contains note
+
+## replaced objects
+# in: files reftable sha1 sha256
+history 6
+stock tag -a -m tag annotated HEAD~3
+stock branch middle HEAD~3
+stock branch old HEAD~4
+new=$(stock commit-tree HEAD~5^{tree} -p HEAD~5 -m Replaced)
+stock replace HEAD~3 $new
+stock pack-refs --all
+stock --no-replace-objects commit-graph write --reachable
+git for-each-ref --format='%(refname) %(objectname) %(objectsize) %(tree) %(parent) %(subject) %(*subject)'
+git for-each-ref --format='%(refname) %(ahead-behind:old) %(describe)' --contains main~4
+git for-each-ref --format='%(refname)' --contains old
+git for-each-ref --format='%(refname) %(is-base:middle)' refs/heads
+git for-each-ref --format='%(refname) %(subject)' --no-merged main
+git show-ref -d
+git reflog -3
+git update-ref refs/heads/parent main~4
+git update-ref refs/other/tree main~3^{tree}
+git update-ref refs/heads/found 'main^{/Replaced}'
+echo x | git commit-tree main~3^{tree} -p main~4
+git --no-replace-objects for-each-ref --format='%(refname) %(subject)' refs/heads
+git -c core.useReplaceRefs=false for-each-ref --format='%(refname) %(parent)' refs/heads
+GIT_NO_REPLACE_OBJECTS=1 git update-ref refs/heads/itself main~4
+GIT_REPLACE_REF_BASE=refs/other/ git for-each-ref --format='%(refname) %(subject)' refs/heads
+
+## what is stored and sent is not replaced
+# in: files
+history 3
+stock replace HEAD~1 $(echo Replaced | stock commit-tree HEAD~2^{tree} -p HEAD~2)
+echo main | git pack-objects --revs -q --stdout >p.pack
+git reflog expire --expire-unreachable=now --all
+git reflog
+git repack -adq
+stock --no-replace-objects rev-list --objects main
+git init -q --bare copy.git
+git --git-dir=copy.git unpack-objects -q <p.pack
+stock --git-dir=copy.git for-each-ref

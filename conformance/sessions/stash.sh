@@ -931,3 +931,20 @@ echo 2 >d/a
 git add "$PWD/../link/d"
 echo 3 >d/a
 git stash push -- "$PWD/../link/../link/d/a"
+
+## on a commit that is replaced
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+repository
+echo 1 >file
+stock add file
+stock commit -q -m 1
+echo 2 >file
+stock commit -q -a -m 2
+stock replace HEAD $(echo Replaced | stock commit-tree HEAD~1^{tree} -p HEAD~1)
+echo 3 >file
+git stash
+cat file
+git stash list
+git stash show -p
+git stash pop

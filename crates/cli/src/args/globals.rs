@@ -61,7 +61,7 @@ pub struct VariableOptions {
     /// Path of git's programs, for hooks (GIT_EXEC_PATH); without =PATH, print it, or else where packrace is, and exit.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     exec_path: Option<OsString>,
-    /// Set GIT_NO_REPLACE_OBJECTS for hooks; packrace itself never follows replacement refs.
+    /// Read replaced objects themselves (GIT_NO_REPLACE_OBJECTS).
     #[arg(long)]
     no_replace_objects: bool,
     /// Print no hints (GIT_ADVICE=0).

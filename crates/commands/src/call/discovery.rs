@@ -16,6 +16,11 @@ pub fn repository(call: &Call) -> Result<Repository, Fatal> {
     repository_if_any(call)?.ok_or_else(|| none_found(call))
 }
 
+/// The same for a command that shows or names history, in which objects are replaced.
+pub fn repository_with_replacements(call: &Call) -> Result<Repository, Fatal> {
+    repository_with(call, call.replacing_options()?)
+}
+
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
 pub fn repository_as_it_is(call: &Call) -> Result<Repository, Fatal> {
     repository_with(call, call.open_options()?)

@@ -76,6 +76,8 @@ pub struct Environment {
     index_version: Option<String>,
     ref_storage: Option<Vec<u8>>,
     ref_paranoia: Option<String>,
+    /// `GIT_REPLACE_REF_BASE`; `None` if nothing is replaced (`GIT_NO_REPLACE_OBJECTS`).
+    pub(super) replace_refs: Option<Vec<u8>>,
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
@@ -198,6 +200,10 @@ impl Environment {
             index_version: text("GIT_INDEX_VERSION"),
             ref_storage: bytes("GIT_REFERENCE_BACKEND"),
             ref_paranoia: text("GIT_REF_PARANOIA"),
+            replace_refs: match get("GIT_NO_REPLACE_OBJECTS") {
+                Some(_) => None,
+                None => Some(bytes("GIT_REPLACE_REF_BASE").unwrap_or_else(|| b"refs/replace/".to_vec())),
+            },
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
@@ -281,6 +287,7 @@ impl Environment {
             work_tree: WorkTreePlace::default(),
             ref_storage: self.ref_storage()?,
             fetcher: None,
+            replace_refs: None,
             skips_broken_refs: self.ref_paranoia.as_deref().is_some_and(|value| !is_true(value)),
         })
     }

@@ -130,6 +130,12 @@ impl Call {
         Ok(OpenOptions { fetcher, ..self.open_options()? })
     }
 
+    /// The same for commands that show and name history, in which objects are replaced (git-replace).
+    pub(crate) fn replacing_options(&self) -> Result<OpenOptions, Fatal> {
+        let replace_refs = self.environment.replace_refs.clone();
+        Ok(OpenOptions { replace_refs, ..self.fetching_options()? })
+    }
+
     /// Fetches for a server, which does so only if the caller says that it may.
     pub(crate) fn server_fetcher(&self) -> Arc<dyn FetchMissing> {
         let is_off = self.environment.lazy_fetch != Some(true);

@@ -11,7 +11,7 @@ use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_g
 use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::{repository, repository_with_replacements};
 use crate::call::fatal::Fatal;
 use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
@@ -25,7 +25,7 @@ const FAILED: u8 = 255;
 /// Implements `git reflog`.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     match args {
-        ReflogOptions::Show(args) => show::run(call, &repository(call)?, args),
+        ReflogOptions::Show(args) => show::run(call, &repository_with_replacements(call)?, args),
         ReflogOptions::List { arguments } => match arguments.first() {
             Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
             None => list(call, &repository(call)?),

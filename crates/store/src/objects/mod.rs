@@ -19,6 +19,7 @@ mod pack_finder;
 pub(crate) mod pack_set;
 pub(crate) mod promisors;
 pub(crate) mod reader;
+pub(crate) mod replacements;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stored;

@@ -127,7 +127,9 @@ impl ObjectReader {
     /// Reads the object of this name, packed or loose.
     pub fn read(&mut self, id: &oid) -> Result<Object, Error> {
         let mut data = Vec::new();
-        let kind = match self.snapshot.lookup(id) {
+        let snapshot = self.snapshot.clone();
+        let id = &*snapshot.replacement(id)?;
+        let kind = match snapshot.lookup(id) {
             Some(ix) => self.read_at(ix, &mut data)?,
             None => {
                 let unpacked = self.read_unpacked(id, &mut data);
@@ -172,7 +174,8 @@ impl ObjectReader {
 
     /// The kind and size of an object, without inflating all of it; `None` if there is no such object.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
-        let found = self.find_kind_and_size(id);
+        let snapshot = self.snapshot.clone();
+        let found = self.find_kind_and_size(&*snapshot.replacement(id)?);
         self.checked(found)
     }
 
@@ -203,7 +206,7 @@ impl ObjectReader {
 
     /// The kind of an object, for a packed one from entry headers alone; `None` if there is no such object.
     pub fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
-        if let Some(ix) = self.snapshot.lookup(id) {
+        if let Some(ix) = self.snapshot.lookup(&*self.snapshot.replacement(id)?) {
             let mut at = self.snapshot.locate(ix);
             for _ in 0..=MAX_CHAIN {
                 match self.entry(at).map(|header| header.kind) {

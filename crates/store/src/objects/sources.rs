@@ -6,6 +6,7 @@ use std::sync::Arc;
 use packrace_object::{HashKind, ObjectId};
 
 use crate::objects::promisors::Promisors;
+use crate::objects::replacements::Replacements;
 
 /// The inputs of a snapshot.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) struct Sources {
     pub(crate) use_bitmap: bool,
     /// Where missing objects are fetched from.
     pub(crate) promisors: Option<Arc<Promisors>>,
+    /// Objects that are read in place of others.
+    pub(crate) replacements: Option<Arc<Replacements>>,
 }
 
 /// The sources of attributes, in ascending priority.

@@ -19,6 +19,7 @@ pub struct Stored {
 impl Snapshot {
     /// How an object is stored; `None` if it is not.
     pub fn stored(&self, id: &oid) -> Result<Option<Stored>, Error> {
+        let id = &*self.replacement(id)?;
         let Some(ix) = self.lookup(id) else {
             for path in self.loose_paths(id) {
                 let found = packrace_os::identity(&path, Role::Objects);

@@ -27,6 +27,7 @@ pub struct ObjectStream {
 impl Snapshot {
     /// An object that is stored whole; `None` for a delta or a missing object.
     pub fn stream(&self, id: &oid) -> Result<Option<ObjectStream>, Error> {
+        let id = &*self.replacement(id)?;
         if let Some(ix) = self.lookup(id) {
             let at = self.locate(ix);
             let pack = &self.packs()[at.pack.0 as usize];

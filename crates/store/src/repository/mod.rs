@@ -6,6 +6,7 @@ mod extensions;
 pub(crate) mod graph_files;
 mod hooks;
 mod ownership;
+mod replacements;
 pub(crate) mod roots;
 mod served;
 pub(crate) mod skipped_refs;
@@ -69,6 +70,10 @@ pub struct OpenOptions {
     pub skips_broken_refs: bool,
     /// Fetches missing objects from promisor remotes when they are read; `None` if they stay missing.
     pub fetcher: Option<Arc<dyn FetchMissing>>,
+    /// The beginning of the names of refs to objects that are read in place of others, usually `refs/replace/`
+    /// (`GIT_REPLACE_REF_BASE`); `None` if none are. Only for what shows and names history: never for what stores or sends
+    /// objects, or decides which are kept.
+    pub replace_refs: Option<Vec<u8>>,
 }
 
 /// Attribute files outside of work trees.
@@ -99,6 +104,7 @@ pub struct Repository {
     refs: RefStore,
     skips_broken_refs: bool,
     fetcher: Option<Arc<dyn FetchMissing>>,
+    replace_refs: Option<Vec<u8>>,
     /// The first snapshot of [`Repository::cached_snapshot`].
     mapped: Mutex<Option<Snapshot>>,
     /// Packs that snapshots have opened.
@@ -168,6 +174,7 @@ impl Repository {
             refs,
             skips_broken_refs: options.skips_broken_refs,
             fetcher: options.fetcher.clone(),
+            replace_refs: options.replace_refs.clone(),
             mapped: Mutex::default(),
             known_packs: PackDirs::default(),
         };
@@ -234,6 +241,7 @@ impl Repository {
             skips_broken_refs: self.skips_broken_refs,
             // They are fetched into the repository itself.
             fetcher: None,
+            replace_refs: None,
             mapped: Mutex::default(),
             known_packs: self.known_packs.clone(),
         }
@@ -311,6 +319,7 @@ impl Repository {
                 Some(fetcher) => Promisors::of(&self.config, &self.git_dir, || self.work_tree(), fetcher)?,
                 None => None,
             },
+            replacements: self.replacements()?,
         };
         Snapshot::take(sources, self.attribute_sources()?, &self.known_packs).map(Arc::new)
     }

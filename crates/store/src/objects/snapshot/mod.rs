@@ -25,6 +25,7 @@ use crate::objects::objects_dir::MIDX_CHAIN_DIR;
 use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::objects::pack::Pack;
 use crate::objects::pack_dir::PackDirs as KnownPacks;
+use crate::objects::replacements::Replacements;
 use crate::objects::pack_set::{PackSet, Unit, UnitIndex};
 use crate::objects::sources::{AttributeSources, Sources};
 
@@ -125,6 +126,7 @@ impl Snapshot {
             use_multi_pack_index: false,
             use_bitmap: false,
             promisors: None,
+            replacements: None,
         };
         let shared = SharedView {
             sources,
@@ -269,9 +271,13 @@ impl Snapshot {
         &self.shared.sources.shallow
     }
 
-    /// The commit-graph, if there is one that may be used. Opened and checked on first use.
+    pub(super) fn replacements(&self) -> Option<&Replacements> {
+        self.shared.sources.replacements.as_deref()
+    }
+
+    /// The commit-graph, if there is one that may be used: not if objects are replaced. Opened and checked on first use.
     pub fn commit_graph(&self) -> Option<&CommitGraph<Mapped>> {
-        let files = self.shared.commit_graph_files.as_ref()?;
+        let files = self.shared.commit_graph_files.as_ref().filter(|_| !self.may_replace())?;
         self.shared
             .commit_graph
             .get_or_init(|| accelerators::open_commit_graph(files, self.shared.sources.hash))
