@@ -235,3 +235,21 @@ git reflog
 commit three
 git reflog expire --expire=0 --all
 git reflog
+
+## what expires by pattern, and stashes
+# in: files reftable
+repository
+for year in 2001 2002 2003 2004 2005; do
+    export GIT_COMMITTER_DATE="$year-06-01 12:00 +0000" GIT_AUTHOR_DATE="$year-06-01 12:00 +0000"
+    id=$(stock commit-tree -m "$year" $(stock write-tree))
+    for name in heads/main heads/a/b stash remotes/o/m; do
+        stock update-ref --create-reflog -m "$year" refs/$name $id
+    done
+done
+unset GIT_COMMITTER_DATE GIT_AUTHOR_DATE
+for setting in 'reflogExpire=2003-01-01' 'refs/heads/*.reflogExpire=2002-01-01' 'refs/*.reflogExpireUnreachable=2004-01-01' \
+    'refs/stash.reflogExpire=2003-01-01' 'reflogExpireUnreachable=now'; do
+    git -c "gc.$setting" reflog expire --all -n --verbose
+done
+git -c gc.reflogExpire=now reflog expire --all
+git stash list

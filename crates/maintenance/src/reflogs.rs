@@ -23,6 +23,9 @@ pub struct ReflogExpiry<'a> {
     sound: Option<SoundCommits>,
 }
 
+/// The keys of times, and their values if nothing is configured (git-gc).
+const KEYS: [(&str, &str); 2] = [("reflogexpire", "90.days.ago"), ("reflogexpireunreachable", "30.days.ago")];
+
 /// Expiry times in seconds since 1970; older entries expire.
 #[derive(Debug, Clone, Copy)]
 struct Cutoffs {
@@ -139,38 +142,32 @@ impl<'a> ReflogExpiry<'a> {
         Ok(log.iter().filter(|change| change.seconds() < total).count() as u64)
     }
 
-    /// The given times, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
+    /// The given times, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc). As in git, what a
+    /// pattern that matches does not say is never, and stashes, which exist only in the reflog, need a pattern to expire.
     fn cutoffs(&self, name: &[u8]) -> Result<Cutoffs, Error> {
         let config = self.repository.config();
-        let mut found = [self.total, self.unreachable];
-        for (slot, key, default) in
-            [(0, "reflogexpire", "90.days.ago"), (1, "reflogexpireunreachable", "30.days.ago")]
-        {
-            if found[slot].is_some() {
-                continue;
+        let mut of_pattern: Option<(&[u8], [Option<u64>; 2])> = None;
+        for (pattern, key, text) in config.subsections("gc") {
+            let Some(slot) = KEYS.iter().position(|(known, _)| known.as_bytes() == key) else { continue };
+            if of_pattern.is_none() && wildmatch(pattern.into(), name.into(), Mode::empty()) {
+                of_pattern = Some((pattern, [None; 2]));
             }
-            let suffix = format!(".{key}").into_bytes();
-            let mut value: Option<Vec<u8>> = None;
-            for (full, text) in config.section("gc") {
-                let pattern = full.strip_prefix(b"gc.").and_then(|rest| rest.strip_suffix(suffix.as_slice()));
-                let matches =
-                    |pattern: &[u8]| wildmatch(pattern.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL);
-                if value.is_none() && pattern.is_some_and(matches) {
-                    value = Some(text.unwrap_or_default().to_vec());
-                }
+            if let Some((_, values)) = of_pattern.as_mut().filter(|(first, _)| *first == pattern) {
+                values[slot] = Some(seconds(KEYS[slot].0, text.unwrap_or_default())?);
             }
-            let text = match value.or_else(|| config.string(&format!("gc.{key}"))) {
-                Some(value) => String::from_utf8_lossy(&value).into_owned(),
-                // Stashes are kept, because they exist only in the reflog.
-                None if name == b"refs/stash" => "never".to_owned(),
-                None => default.to_owned(),
-            };
-            let seconds = expiry(&text);
-            let seconds =
-                seconds.ok_or_else(|| Error::Moment { key: format!("gc.{key}"), value: text.clone() })?;
-            found[slot] = Some(u64::try_from(seconds).unwrap_or(0));
         }
-        Ok(Cutoffs { total: found[0].unwrap_or(0), unreachable: found[1].unwrap_or(0) })
+        let value = |slot: usize| -> Result<u64, Error> {
+            let (key, default) = KEYS[slot];
+            match &of_pattern {
+                Some((_, values)) => Ok(values[slot].unwrap_or(0)),
+                None if name == b"refs/stash" => Ok(0),
+                None => seconds(key, &config.string(&format!("gc.{key}")).unwrap_or_else(|| default.into())),
+            }
+        };
+        Ok(Cutoffs {
+            total: self.total.map_or_else(|| value(0), Ok)?,
+            unreachable: self.unreachable.map_or_else(|| value(1), Ok)?,
+        })
     }
 
     /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.
@@ -222,4 +219,12 @@ impl<'a> ReflogExpiry<'a> {
             }
         }
     }
+}
+
+/// The time in a setting.
+fn seconds(key: &str, text: &[u8]) -> Result<u64, Error> {
+    let text = String::from_utf8_lossy(text);
+    let seconds =
+        expiry(&text).ok_or_else(|| Error::Moment { key: format!("gc.{key}"), value: text.to_string() })?;
+    Ok(u64::try_from(seconds).unwrap_or(0))
 }
