@@ -452,3 +452,20 @@ mkdir -p sub/in
 echo 1 >sub/in/file
 git add sub/in/file
 git -C sub/in add .
+
+## files of attributes and ignored names that are named from the top
+# in: files
+# exits: 1
+repository
+printf 'a\r\n' >x.g
+mkdir s
+printf 'b\r\n' >s/y.g
+touch s/z.o
+echo '*.g text' >../attributes
+echo '*.o' >../ignored
+stock config core.attributesFile ../attributes
+stock config core.excludesFile ../ignored
+cd s
+git hash-object ../x.g y.g
+git add y.g z.o
+git ls-files -s

@@ -948,3 +948,16 @@ cat file
 git stash list
 git stash show -p
 git stash pop
+
+## a file that stands for a link
+# in: files
+# state: no-log-of-HEAD no-pseudorefs
+repository
+ln -s a link
+stock add .
+stock commit -q -m Message
+stock config core.symlinks false
+rm link
+echo b >link
+git stash
+git stash pop

@@ -8,7 +8,7 @@ use packrace_store::{OpenOptions, Repository};
 use crate::difference::{Difference, between};
 use crate::error::WorkError;
 use crate::files::FileComparison;
-use crate::index::{Index, Kind, Mode};
+use crate::index::{Index, Mode, StatRules};
 use crate::paths::{Pathspecs, SpecDefaults, directories_above};
 use crate::stash::StashSession;
 use crate::untracked::UntrackedKind;
@@ -65,6 +65,7 @@ impl StashSession<'_> {
         options: &OpenOptions,
     ) -> Result<Status, WorkError> {
         let mut status = Status::default();
+        let rules = StatRules::of(repository.config())?;
         let empty = self.objects().hash_kind().empty_tree();
         let index_tree = self.index_tree()?;
         let objects = self.objects().clone();
@@ -87,12 +88,15 @@ impl StashSession<'_> {
                 FileComparison::Gone => FileState::Deleted,
                 FileComparison::Changed(_) if entry.intent_to_add => FileState::New,
                 FileComparison::Changed(_) if entry.mode == Mode::Gitlink => FileState::NewCommits,
-                FileComparison::Changed(seen) => match (entry.mode, seen.kind) {
-                    (Mode::File | Mode::Executable, Kind::File { .. }) | (Mode::Link, Kind::Link) => {
-                        FileState::Modified
+                // Without links, a file stands for one.
+                FileComparison::Changed(seen) => {
+                    match (entry.mode, rules.mode(seen.kind, Some(entry.mode))) {
+                        (old, Some(new)) if old == new || (old.is_file() && new.is_file()) => {
+                            FileState::Modified
+                        }
+                        _ => FileState::TypeChanged,
                     }
-                    _ => FileState::TypeChanged,
-                },
+                }
             };
             status.changed.push((path.to_vec(), state));
         }

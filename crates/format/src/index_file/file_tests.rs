@@ -137,7 +137,7 @@ fn an_untracked_cache() {
             std::fs::write(dir.join(name), name).unwrap();
         }
         git(dir, &["add", "."]);
-        for name in ["y", "a/y", "a/b/c/y", "z/y", "z/.gitignore"] {
+        for name in ["y", "a/y", "a/b/c/y", "z/y", "z/.gitignore", "a/.gitignore", ".gitignore"] {
             std::fs::write(dir.join(name), name).unwrap();
         }
         git(dir, &["update-index", "--untracked-cache"]);

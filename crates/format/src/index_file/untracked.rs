@@ -148,7 +148,8 @@ impl<'a> KnownUntracked<'a> {
             }
             above.push((directory.child_count, path.len()));
             if is_stale(&path) {
-                (directory.stat, directory.id) = (None, None);
+                // The id of its .gitignore stays: what that says is unchanged.
+                directory.stat = None;
                 (directory.names, directory.name_count) = (0..0, 0);
             }
         }

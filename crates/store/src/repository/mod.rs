@@ -378,8 +378,7 @@ impl Repository {
 
     /// The attribute files outside of work trees.
     pub fn attribute_files(&self) -> AttributeFiles {
-        let named = self.config.path("core.attributesFile").filter(|path| !path.as_os_str().is_empty());
-        let user = named.or_else(|| self.outside.user_attributes.clone());
+        let user = self.file_from_top("core.attributesFile").or_else(|| self.outside.user_attributes.clone());
         AttributeFiles {
             outside: self.outside.system_attributes.clone().into_iter().chain(user).collect(),
             info: self.common_dir.join("info/attributes"),
@@ -388,9 +387,17 @@ impl Repository {
 
     /// The ignore files outside of work trees, in ascending priority.
     pub fn exclude_files(&self) -> Vec<PathBuf> {
-        let named = self.config.path("core.excludesFile").filter(|path| !path.as_os_str().is_empty());
-        let user = named.or_else(|| self.outside.user_excludes.clone());
+        let user = self.file_from_top("core.excludesFile").or_else(|| self.outside.user_excludes.clone());
         user.into_iter().chain([self.common_dir.join("info/exclude")]).collect()
+    }
+
+    /// The file that a setting names. Git takes a relative name from where it is: the top of the work tree.
+    fn file_from_top(&self, key: &str) -> Option<PathBuf> {
+        let path = self.config.path(key).filter(|path| !path.as_os_str().is_empty())?;
+        match self.work_tree() {
+            Ok(Some(top)) if path.is_relative() => Some(top.join(path)),
+            _ => Some(path),
+        }
     }
 
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {

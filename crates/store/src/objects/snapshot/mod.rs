@@ -25,8 +25,8 @@ use crate::objects::objects_dir::MIDX_CHAIN_DIR;
 use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::objects::pack::Pack;
 use crate::objects::pack_dir::PackDirs as KnownPacks;
-use crate::objects::replacements::Replacements;
 use crate::objects::pack_set::{PackSet, Unit, UnitIndex};
+use crate::objects::replacements::Replacements;
 use crate::objects::sources::{AttributeSources, Sources};
 
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository.
