@@ -226,3 +226,25 @@ git worktree add -q --relative-paths ../wt
 git init --separate-git-dir ../away
 cat ../wt/.git ../away/worktrees/wt/gitdir
 git -C ../wt for-each-ref
+
+## a setting for the paths of submodules
+# needs git: 2.55
+# exits: 128 1
+# state: no-files no-config no-work
+git -c init.defaultSubmodulePathConfig=true init one
+git -c init.defaultSubmodulePathConfig=1 init --bare --ref-format=reftable --object-format=sha256 two
+git -c init.defaultSubmodulePathConfig=false init three
+git -c init.defaultSubmodulePathConfig=x init four 2>/dev/null
+rm -rf four
+git init five
+git -C five -c init.defaultSubmodulePathConfig=true init
+git -C one -c init.defaultSubmodulePathConfig=false init
+mkdir template
+printf '[init]\n\tdefaultSubmodulePathConfig\n' >template/config
+git init --template=template six
+for dir in one two three five six; do
+    for name in core.repositoryFormatVersion extensions.submodulePathConfig; do
+        git -C $dir config $name || echo none
+    done
+    git -C $dir for-each-ref
+done

@@ -108,6 +108,7 @@ impl Begun {
         let (config, format) = read_config(&options, &common_dir)?;
         let policy = policy_of(&options, &config)?;
         // Refuse impossible requests before anything is written.
+        config.boolean("init.defaultSubmodulePathConfig")?;
         agree(&options, &config, format, !has_head(git_dir))?;
         make_dir(git_dir, policy)?;
         template::copy(&options.template, &common_dir, policy)?;

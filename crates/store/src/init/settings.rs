@@ -69,7 +69,8 @@ fn edited(
     let boolean = |value: bool| if value { "true" } else { "false" };
     // Existing extensions belong to version 1; git 2.47 drops some of them here.
     let has_extensions = !config.local_section("extensions").is_empty();
-    let is_extended = format.hash != HashKind::Sha1 || !format.refs.is_usual();
+    let names_submodules = config.boolean("init.defaultSubmodulePathConfig")?.unwrap_or(false);
+    let is_extended = format.hash != HashKind::Sha1 || !format.refs.is_usual() || names_submodules;
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
     let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
     settings.set("core.repositoryformatversion", version.as_bytes())?;
@@ -82,6 +83,9 @@ fn edited(
     }
     if !format.refs.is_usual() {
         settings.set("extensions.refstorage", &format.refs.to_value())?;
+    }
+    if names_submodules {
+        settings.set("extensions.submodulepathconfig", b"true")?;
     }
     settings.set("core.filemode", boolean(keeps_modes).as_bytes())?;
     let is_bare = options.is_bare && !(options.is_bare_guessed && settings.says_not_bare());

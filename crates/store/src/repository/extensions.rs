@@ -5,7 +5,7 @@ use std::path::Path;
 use packrace_object::HashKind;
 
 use super::discovery;
-use crate::config::{Config, IncludingRepository};
+use crate::config::{Config, IncludingRepository, parse_boolean};
 use crate::error::{Error, Reason};
 use crate::refs::{Backend, RefStorage, RefStore, Value};
 
@@ -27,10 +27,18 @@ impl RepositoryFormat {
         let (mut unknown, mut too_new) = (Vec::new(), Vec::new());
         for (name, value) in config.local_section("extensions") {
             match name.as_str() {
-                // Valid in every version. Partial clones, kept objects and relative paths do not
-                // affect reading.
-                "noop" | "preciousobjects" | "partialclone" | "worktreeconfig" | "relativeworktrees" => {}
+                // Valid in every version. Partial clones and kept objects do not affect reading.
+                "noop" | "preciousobjects" | "partialclone" | "worktreeconfig" => {}
                 "noop-v1" | "compatobjectformat" => too_new.push(name),
+                // Where git finds other work trees and the repositories of submodules.
+                "relativeworktrees" | "submodulepathconfig" => {
+                    if let Some(value) = value.filter(|value| parse_boolean(value).is_none()) {
+                        let value = String::from_utf8_lossy(&value);
+                        let words = format!("bad boolean config value '{value}' for 'extensions.{name}'");
+                        return Err(Reason::Config(words).into());
+                    }
+                    too_new.push(name);
+                }
                 "objectformat" => {
                     format.hash = match bytes_of(&name, value)?.as_slice() {
                         b"sha1" => HashKind::Sha1,

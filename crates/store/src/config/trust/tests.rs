@@ -96,6 +96,7 @@ const HARMLESS: &[&str] = &[
     "extensions.partialclone",
     "extensions.preciousobjects",
     "extensions.refstorage",
+    "extensions.submodulepathconfig",
     "extensions.worktreeconfig",
     "feature.experimental",
     "feature.manyfiles",
@@ -247,6 +248,7 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     "init.defaultbranch",
     "init.defaultobjectformat",
     "init.defaultrefformat",
+    "init.defaultsubmodulepathconfig",
     "init.templatedir",
     "packrace.createonpush",
     // The file must be in the served folder: `FsckSettings`.
