@@ -65,6 +65,27 @@ pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>>
     read_whole(open_without_waiting(path)?, role, max_bytes)
 }
 
+/// What [`read_file_or_link`] has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileOrLink {
+    /// The content of a file.
+    File(Vec<u8>),
+    /// The target of a symbolic link.
+    Link(PathBuf),
+}
+
+/// As [`read_file`], but does not follow a symbolic link: its target is the answer.
+pub fn read_file_or_link(path: &Path, role: Role, max_bytes: u64) -> io::Result<FileOrLink> {
+    match crate::reach::open_unless_link(path) {
+        Err(error) if is_loop(&error) => match read_link(path, role)? {
+            Some(target) => Ok(FileOrLink::Link(target)),
+            // It has just been replaced.
+            None => read_file(path, role, max_bytes).map(FileOrLink::File),
+        },
+        opened => read_whole(opened?, role, max_bytes).map(FileOrLink::File),
+    }
+}
+
 /// As [`read_file`], but not limited by [`reach::confine`](crate::reach::confine).
 pub fn read_file_anywhere(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_whole(crate::reach::open_anywhere(path)?, role, max_bytes)
@@ -133,8 +154,11 @@ pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
 /// Whether there was nothing to open: no such file, a name too long, or a loop of links.
 pub fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
-        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) || is_loop(error)
+}
+
+fn is_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// The system's message for a failure, without its number, as git shows it.

@@ -65,10 +65,20 @@ pub fn is_allowed(real: &Path) -> bool {
 
 /// Opens `path` for reading. Does not wait for the writer of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    if let Some(opened) = open_beneath(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+    open_with(path, OFlags::empty())
+}
+
+/// As above, but fails if `path` is a symbolic link.
+pub(crate) fn open_unless_link(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::NOFOLLOW)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK;
+    if let Some(opened) = open_beneath(path, flags, Mode::empty()) {
         return opened;
     }
-    let file = open_anywhere(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     check(&file)?;
     Ok(file)
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{PackedRef, Peeled};
 use packrace_object::{HashKind, ObjectId, StoredId};
 use packrace_os::count::Role;
-use packrace_os::{EntryType, FileIdentity, is_absent};
+use packrace_os::{EntryType, FileIdentity, FileOrLink, is_absent};
 
 use super::packed_file::PackedFile;
 use super::reflog::{self, LoggedChange};
@@ -65,16 +65,38 @@ pub(super) enum LooseFile {
 
 /// Reads one loose ref.
 pub(super) fn read_loose(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, RefError> {
+    read_loose_noting(dirs, name, hash, &mut || {})
+}
+
+/// As above; calls `on_link` if there is a symbolic link. One whose target is the name of a ref is a symbolic ref, the old
+/// form (`core.preferSymlinkRefs`); others are followed, as in git.
+fn read_loose_noting(
+    dirs: &RefDirs,
+    name: &[u8],
+    hash: HashKind,
+    on_link: &mut dyn FnMut(),
+) -> Result<LooseFile, RefError> {
     let path = dirs.path_of(name);
-    let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
-        Ok(bytes) => bytes,
-        Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
-            return Ok(LooseFile::Absent);
+    let read = match packrace_os::read_file_or_link(&path, Role::Refs, MAX_LOOSE_BYTES) {
+        Ok(FileOrLink::File(bytes)) => Ok(bytes),
+        Ok(FileOrLink::Link(target)) => {
+            on_link();
+            let target = target.into_os_string().into_vec();
+            if target.starts_with(b"refs/") && is_good_name(&target) {
+                return Ok(LooseFile::Is(LooseValue::Symbolic(target)));
+            }
+            packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(LooseFile::Broken),
-        Err(source) => return Err(RefError::Io { path, source }),
+        Err(error) => Err(error),
     };
-    Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
+    match read {
+        Ok(bytes) => Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is)),
+        Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
+            Ok(LooseFile::Absent)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => Ok(LooseFile::Broken),
+        Err(source) => Err(RefError::Io { path, source }),
+    }
 }
 
 /// Reads one ref, whose name stays inside; `packed-refs` only if there is no loose one.
@@ -279,9 +301,6 @@ impl<'a> LooseRefs<'a> {
                 }
             }
         }
-        if let Some(target) = self.read_link_of_head()? {
-            self.found.insert(b"HEAD".to_vec(), LooseValue::Symbolic(target));
-        }
         self.read_chain(b"HEAD".to_vec())?;
         let targets: Vec<Vec<u8>> = self
             .found
@@ -309,20 +328,6 @@ impl<'a> LooseRefs<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The target of `HEAD` if it is a symbolic link to a ref, the old form (`core.preferSymlinkRefs`). A
-    /// link below `refs` is no symbolic ref: git reads through it.
-    fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, RefError> {
-        let path = self.dirs.path_of(b"HEAD");
-        let link =
-            packrace_os::read_link(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
-        // A changed link target does not show in anything that is checked.
-        if link.is_some() {
-            self.builder.doubt();
-        }
-        let target = link.map(|link| link.into_os_string().into_vec());
-        Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
 
     /// Reads what is below `name` and has the prefix. `via`: real paths of the links entered on the way.
@@ -395,7 +400,9 @@ impl<'a> LooseRefs<'a> {
     /// Reads a loose ref, if it exists. A broken one is reported and skipped, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
         self.builder.look_ref(&name);
-        match read_loose(self.dirs, &name, self.hash)? {
+        // A changed link target does not show in anything that is checked.
+        let builder = &mut *self.builder;
+        match read_loose_noting(self.dirs, &name, self.hash, &mut || builder.doubt())? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {
                 tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name));
