@@ -961,3 +961,17 @@ rm link
 echo b >link
 git stash
 git stash pop
+
+## an index with an entry without an object
+# exits: 1 1 1 1 1
+history 1
+echo one >dir1/file1
+stock stash -q
+echo "100644 $(printf '%040d' 0) 0	new" | GIT_ALLOW_NULL_SHA1=1 stock update-index --index-info 2>/dev/null
+git stash pop
+git stash apply
+echo two >dir1/file1
+git stash
+git stash create
+git stash push --staged
+stock read-tree HEAD

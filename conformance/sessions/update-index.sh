@@ -442,3 +442,30 @@ stock status --short
 history 3
 git update-index --verbose --chmod=+x . dir1/file1
 git update-index --verbose --chmod=+x dir1/file1
+
+## an entry without an object
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128
+history 1
+for line in "100644 $(printf '%040d' 0) 0	new" "160000 $(printf '%040d' 0) 0	new" "100644 $(printf '%040d' 0) 0	new/below"; do
+    stock read-tree HEAD
+    echo "$line" | git update-index --index-info
+    echo "$line" | GIT_ALLOW_NULL_SHA1=1 stock update-index --index-info 2>/dev/null
+    git write-tree
+    git write-tree --missing-ok
+    git update-index --add dir1/file1
+    stock ls-files -s
+done
+stock read-tree HEAD
+
+## a version that is none matters to a new index alone
+history 1
+echo new >new
+GIT_INDEX_VERSION=1 git add new
+GIT_INDEX_VERSION= git update-index --refresh
+git -c index.version=7 update-index --force-remove new
+rm .git/index
+GIT_INDEX_VERSION=x git update-index --refresh
+git -c index.version=7 add .
+stock update-index --show-index-version
+rm .git/index
+GIT_INDEX_VERSION= git -c index.version=4 add .

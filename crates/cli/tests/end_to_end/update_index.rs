@@ -338,6 +338,7 @@ fn marks_and_versions() {
         (&[("GIT_INDEX_VERSION", "4")][..], "x.y=z"),
         (&[("GIT_INDEX_VERSION", "7")], "x.y=z"),
         (&[("GIT_INDEX_VERSION", "x")], "index.version=4"),
+        (&[("GIT_INDEX_VERSION", "")], "index.version=4"),
         (&[], "index.version=5"),
         (&[], "index.version=4"),
         (&[], "index.version=foo"),
@@ -345,7 +346,9 @@ fn marks_and_versions() {
         (&[], "index.skipHash=true"),
     ] {
         twins.prepare("rm -f .git/index");
-        twins.check_with(variables, "", &format!("-c {config} update-index --add a"), "");
+        for line in ["--refresh", "--add a", "--force-write-index"] {
+            twins.check_with(variables, "", &format!("-c {config} update-index {line}"), "");
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use packrace_object::{Kind, ObjectId};
 use packrace_store::Repository;
 use packrace_worktree::WorkError;
+use packrace_worktree::index::IndexError;
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, StashSession};
 
@@ -90,8 +91,9 @@ impl<'a> Context<'a> {
 
     fn lock(&self) -> Result<StashSession<'a>, Fatal> {
         match StashSession::begin(self.repository, &self.top) {
-            Err(WorkError::Index(error)) if error.is_locked() => {
-                let lines = [format!("error: {error}"), "error: could not write index".to_owned()];
+            Err(WorkError::Index(error)) if error.is_locked() || matches!(error, IndexError::NullId(_)) => {
+                let cause = error.cause().unwrap_or_else(|| error.to_string());
+                let lines = [format!("error: {cause}"), "error: could not write index".to_owned()];
                 complain(self.call, &lines);
                 Err(Fatal::silent(1))
             }

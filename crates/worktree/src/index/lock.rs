@@ -38,6 +38,8 @@ pub struct IndexLock {
 struct IndexFormat {
     /// The version for a new index.
     version: u32,
+    /// The setting that names no version.
+    wrong: Option<&'static str>,
     skip_hash: bool,
 }
 
@@ -128,13 +130,18 @@ impl IndexLock {
         self.write(&mut |index, key, entry| contents.is_secretly_modified(index, key.path(), entry))
     }
 
+    /// An error if an entry has the null id: such an index is not written.
+    pub fn check_ids(&self) -> Result<(), IndexError> {
+        let mut entries = self.index.entries.iter();
+        let null = entries.find(|(_, entry)| entry.id.is_null());
+        null.map_or(Ok(()), |(key, _)| Err(IndexError::NullId(key.path().to_vec())))
+    }
+
     fn write(mut self, is_modified: &mut IsModified<'_>) -> Result<(), IndexError> {
-        if let Some((key, _)) = self.index.entries.iter().find(|(_, entry)| entry.id.is_null()) {
-            return Err(IndexError::NullId(key.path().to_vec()));
-        }
+        self.check_ids()?;
         self.smudge(is_modified);
         self.forget_stale_directories();
-        let version = self.index.version.unwrap_or(self.format.version);
+        let version = self.index.version.unwrap_or_else(|| self.format.version_of_new());
         let expire = self.split.apply(&mut self.index, version)?;
         let Index { entries, cache_tree, resolve_undo, untracked, shared, hash, .. } = &self.index;
         let monitored = self.index.monitor.as_ref().filter(|_| shared.is_none());
@@ -217,20 +224,24 @@ impl IndexFormat {
         let config = repository.config();
         let is_large = config.boolean("feature.manyFiles")?.unwrap_or(false);
         let configured = config.integer("index.version")?;
-        let outside = repository.index_version().filter(|text| !text.is_empty());
-        let asked = match outside {
+        let asked = match repository.index_version() {
             Some(text) => Some(("GIT_INDEX_VERSION", text.parse().unwrap_or(0))),
             None => configured.map(|number| ("index.version", number)),
         };
-        let version = match asked {
-            Some((_, version @ 2..=4)) => version as u32,
-            Some((name, _)) => {
-                tracing::warn!("{name} set, but the value is invalid.\nUsing version 3");
-                3
-            }
-            None => 2 + 2 * u32::from(is_large),
+        let (version, wrong) = match asked {
+            Some((_, version @ 2..=4)) => (version as u32, None),
+            Some((name, _)) => (3, Some(name)),
+            None => (2 + 2 * u32::from(is_large), None),
         };
-        Ok(IndexFormat { version, skip_hash: config.boolean("index.skipHash")?.unwrap_or(is_large) })
+        Ok(IndexFormat { version, wrong, skip_hash: config.boolean("index.skipHash")?.unwrap_or(is_large) })
+    }
+
+    /// Says only now that a setting is wrong: it does not matter where an index keeps its version.
+    fn version_of_new(self) -> u32 {
+        if let Some(name) = self.wrong {
+            tracing::warn!("{name} set, but the value is invalid.\nUsing version {}", self.version);
+        }
+        self.version
     }
 }
 

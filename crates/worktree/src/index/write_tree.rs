@@ -19,7 +19,7 @@ pub enum TreeError {
     /// These paths are in conflict; the last line may be `...`.
     #[error("error building trees")]
     Unmerged(Vec<Vec<u8>>),
-    /// The object of an entry is missing.
+    /// The object of an entry is missing, or cannot exist.
     #[error("invalid object {mode:06o} {id} for '{}'", String::from_utf8_lossy(.path))]
     Missing {
         /// The mode of the entry.
@@ -156,7 +156,9 @@ impl Builder<'_> {
     }
 
     fn check(&self, key: &EntryKey, entry: &IndexEntry) -> Result<(), TreeError> {
-        if self.missing_ok || entry.mode == Mode::Gitlink || self.batch.contains(&entry.id)? {
+        let may_miss = self.missing_ok || entry.mode == Mode::Gitlink;
+        // No object has the null id, whatever may be missing.
+        if !entry.id.is_null() && (may_miss || self.batch.contains(&entry.id)?) {
             return Ok(());
         }
         Err(TreeError::Missing { mode: entry.mode.bits(), id: entry.id, path: key.path().to_vec() })

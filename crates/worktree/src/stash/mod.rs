@@ -124,12 +124,13 @@ pub struct StashSession<'a> {
 }
 
 impl<'a> StashSession<'a> {
-    /// Locks the index. The work tree is at `top`.
+    /// Locks the index, which must be one that can be written and can be stored. The work tree is at `top`.
     pub fn begin(repository: &'a Repository, top: &Path) -> Result<Self, WorkError> {
         let snapshot = repository.snapshot()?;
         let objects = Rc::new(Objects::new(&snapshot));
         let files = Files::open(repository, &snapshot, top, objects.clone())?;
         let lock = IndexLock::take_in(repository, top)?;
+        lock.check_ids()?;
         Ok(StashSession { repository, snapshot, lock, files, objects })
     }
 
