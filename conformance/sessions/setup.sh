@@ -166,3 +166,62 @@ for hook in pre-receive update post-receive; do
 done
 git push -q to.git main
 rm .git/hooks/post-index-change
+
+## extensions that say where git finds other directories
+# needs git: 2.55
+# exits: 128 128 128 128 128 128
+history 1
+for name in submodulePathConfig relativeWorktrees; do
+    stock config core.repositoryFormatVersion 1
+    for value in true false; do
+        stock config extensions.$name $value
+        git for-each-ref
+        git update-ref refs/heads/$name-$value HEAD
+    done
+    stock config --file .git/config extensions.$name bad
+    git for-each-ref
+    for value in bad true; do
+        printf '[core]\n\trepositoryFormatVersion = 0\n[extensions]\n\t%s = %s\n' $name $value >.git/config
+        git for-each-ref
+    done
+    printf '[core]\n\trepositoryFormatVersion = 1\n' >.git/config
+done
+
+## a repository of another user is found by the path of its work tree
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128
+history 1 'a tree'
+ln -s 'a tree' link
+mkdir 'a tree/sub'
+safe() {
+    GIT_TEST_ASSUME_DIFFERENT_OWNER=1 git -c "safe.directory=$1" -C "$2" for-each-ref
+}
+safe none 'a tree' 2>&1 | sed "s|$PWD|HERE|g"
+for dir in 'a tree' link/sub link; do
+    safe "$PWD/a tree" "$dir"
+    safe "$PWD/link" "$dir"
+    safe "$PWD/link/" "$dir"
+    safe "$PWD/*" "$dir"
+done
+for dir in 'a tree' link link/sub; do
+    safe "$PWD/a tree/.git" "$dir" 2>&1 | sed "s|$PWD|HERE|g"
+done
+for dir in 'a tree/.git' link/.git/refs; do
+    safe "$PWD/a tree" "$dir" 2>&1 | sed "s|$PWD|HERE|g"
+    safe "$PWD/link/.git" "$dir"
+    safe "$PWD/a tree/*" "$dir"
+done
+for dir in 'a tree' 'a tree/.git' link; do
+    safe . "$dir"
+done
+for dir in 'a tree/sub' link/.git/refs; do
+    safe . "$dir" 2>&1 | sed "s|$PWD|HERE|g"
+done
+stock init -q --separate-git-dir apart by-file
+safe "$PWD/by-file" by-file
+safe "$PWD/apart" by-file 2>&1 | sed "s|$PWD|HERE|g"
+safe "$PWD/by-file/.git" by-file 2>&1 | sed "s|$PWD|HERE|g"
+stock -C 'a tree' worktree add -q ../other
+safe "$PWD/other" other
+safe "$PWD/a tree" other 2>&1 | sed "s|$PWD|HERE|g"
+safe "$PWD/a tree/.git/worktrees/other" other 2>&1 | sed "s|$PWD|HERE|g"

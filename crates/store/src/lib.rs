@@ -85,7 +85,7 @@ pub use repository::graph_files::{GraphExpiry, GraphFiles};
 pub use repository::roots::{Roots, ref_tips, roots};
 pub use repository::skipped_refs::SkippedRefs;
 pub use repository::work_trees::{WorkTreePlace, WorkTreeReflogs, all_reflogs};
-pub use repository::{AttributeFiles, OpenOptions, Repository};
+pub use repository::{AttributeFiles, OpenOptions, Repository, RepositorySearch};
 
 #[cfg(test)]
 mod tests {

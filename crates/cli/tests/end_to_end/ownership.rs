@@ -69,6 +69,28 @@ fn sudo_and_real_owners() {
     }
 }
 
+/// Of a repository that is searched for, the work tree must be ours, too.
+#[test]
+#[ignore = "needs root"]
+fn owners_of_what_a_search_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    Git::stock().run(&dir, &["init", "-q", "tree"]);
+    Git::stock().run(&dir, &["init", "-q", "--separate-git-dir=apart.git", "by-file"]);
+    for foreign in ["tree", "tree/.git", "by-file", "by-file/.git", "apart.git"] {
+        std::os::unix::fs::chown(dir.join(foreign), Some(1234), None).unwrap();
+        for start in ["tree", "tree/.git/refs", "by-file", "apart.git"] {
+            let arguments = ["-C", start, "for-each-ref"];
+            let [ours, gits] = [packrace_with, stock_git_with].map(|run| run(&dir, &arguments, b"", &[]));
+            let said = String::from_utf8_lossy(&ours.stderr).into_owned();
+            assert_eq!(said, String::from_utf8_lossy(&gits.stderr), "{foreign}, {start}");
+            assert_eq!(ours.status.code(), gits.status.code(), "{foreign}, {start}");
+        }
+        std::os::unix::fs::chown(dir.join(foreign), Some(packrace_os::process::effective_user()), None)
+            .unwrap();
+    }
+}
+
 #[test]
 fn files_of_configuration_end() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_os::count::Role;
-use packrace_store::{OpenOptions, Repository};
+use packrace_store::{OpenOptions, Repository, RepositorySearch};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -45,7 +45,7 @@ pub fn none_found(call: &Call) -> Fatal {
         let path = here.as_ref().unwrap_or(path);
         return Fatal::new(format!("not a git repository: '{}'", path.display()));
     }
-    match search(call, |_, _| Ok(None::<Repository>)) {
+    match search(call, |_| Ok(None::<Repository>)) {
         Ok(Discovery::MountPoint(above)) => Fatal::new(format!(
             "not a git repository (or any parent up to mount point {})\n\
              Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
@@ -70,14 +70,19 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     } else {
         // A repository found by search may belong to another user, whose configuration is not trusted.
         options.check_ownership = true;
-        let open = |git_dir: &Path, shown: Option<&str>| match Repository::open(git_dir, &options) {
-            // As in git, what is only named so is passed by.
-            Err(error) if error.is_no_repository() => Ok(None),
-            opened => {
-                let repository = opened?;
-                // Not a file that leads elsewhere.
-                let shown = shown.filter(|_| repository.git_dir() == git_dir).map(PathBuf::from);
-                Ok(Some((repository, shown)))
+        let start = current()?;
+        let open = |found: &Candidate| {
+            let work_tree = found.work_tree.map(Path::to_owned);
+            let search = Some(RepositorySearch { start: start.clone(), work_tree });
+            match Repository::open(&found.git_dir, &OpenOptions { search, ..options.clone() }) {
+                // As in git, what is only named so is passed by.
+                Err(error) if error.is_no_repository() => Ok(None),
+                opened => {
+                    let repository = opened?;
+                    // Not a file that leads elsewhere.
+                    let shown = found.shown.filter(|_| repository.git_dir() == found.git_dir);
+                    Ok(Some((repository, shown.map(PathBuf::from))))
+                }
             }
         };
         match search(call, open)? {
@@ -133,11 +138,19 @@ enum Discovery<T> {
     Nothing,
 }
 
-/// Searches from the current directory upwards for what can be opened; `open` also gets what git calls it, if not by its path: git
-/// goes to the top of the work tree.
+/// What may be a git directory, or a file that names it.
+struct Candidate<'a> {
+    git_dir: PathBuf,
+    /// The directory whose `.git` it is.
+    work_tree: Option<&'a Path>,
+    /// What git calls it, if not by its path: git goes to the top of the work tree.
+    shown: Option<&'static str>,
+}
+
+/// Searches from the current directory upwards for what can be opened.
 fn search<T>(
     call: &Call,
-    open: impl Fn(&Path, Option<&str>) -> Result<Option<T>, Fatal>,
+    open: impl Fn(&Candidate<'_>) -> Result<Option<T>, Fatal>,
 ) -> Result<Discovery<T>, Fatal> {
     let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
@@ -160,12 +173,17 @@ fn search<T>(
         }
         let inside = directory.join(".git");
         if identity(&inside).is_some()
-            && let Some(found) = open(&inside, Some(".git"))?
+            && let Some(found) =
+                open(&Candidate { git_dir: inside, work_tree: Some(directory), shown: Some(".git") })?
         {
             return Ok(Discovery::Found(found));
         }
         if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some())
-            && let Some(found) = open(directory, (directory == start).then_some("."))?
+            && let Some(found) = open(&Candidate {
+                git_dir: directory.to_owned(),
+                work_tree: None,
+                shown: (directory == start).then_some("."),
+            })?
         {
             return Ok(Discovery::Found(found));
         }

@@ -270,6 +270,7 @@ impl Environment {
         Ok(OpenOptions {
             strict: false,
             check_ownership: false,
+            search: None,
             sudo_user: self.sudo_user,
             assume_other_owner: self.assume_other_owner,
             served: None,

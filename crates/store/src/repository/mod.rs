@@ -41,6 +41,8 @@ pub struct OpenOptions {
     /// Refuse a repository of another owner unless `safe.directory` allows it; git's daemon and
     /// http-backend do.
     pub check_ownership: bool,
+    /// The search that found it, if it was not named.
+    pub search: Option<RepositorySearch>,
     /// The user who became root (`SUDO_UID`): files of this user count as ours.
     pub sudo_user: Option<u32>,
     /// Treat every repository as another owner's (`GIT_TEST_ASSUME_DIFFERENT_OWNER`).
@@ -74,6 +76,15 @@ pub struct OpenOptions {
     /// (`GIT_REPLACE_REF_BASE`); `None` if none are. Only for what shows and names history: never for what stores or sends
     /// objects, or decides which are kept.
     pub replace_refs: Option<Vec<u8>>,
+}
+
+/// A search for a repository, from a directory upwards.
+#[derive(Debug, Clone)]
+pub struct RepositorySearch {
+    /// Where it began, without links.
+    pub start: PathBuf,
+    /// The work tree whose `.git` was found, without links; `None` at a git directory.
+    pub work_tree: Option<PathBuf>,
 }
 
 /// Attribute files outside of work trees.

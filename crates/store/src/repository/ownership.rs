@@ -11,8 +11,8 @@ use crate::file_dependencies::FileDependencies;
 /// The superuser.
 const ROOT: u32 = 0;
 
-/// Checks that the repository belongs to `user`, or that protected configuration lists its git directory in
-/// `safe.directory`. Adds its dependencies to `seen`.
+/// Checks that the repository belongs to `user`, or that protected configuration lists it in `safe.directory`: by its work
+/// tree, if that was searched for, else by its git directory. Adds its dependencies to `seen`.
 pub(super) fn check(
     found: &FoundGitDir,
     user: u32,
@@ -23,37 +23,52 @@ pub(super) fn check(
     let home = options.config.home.as_deref();
     // After sudo, root also counts as the user who called it (git-config, "safe.directory").
     let before_sudo = options.sudo_user.filter(|_| user == ROOT);
-    found.gitfile.iter().chain([&found.git_dir]).for_each(|path| seen.owner(path));
+    let work_tree = options.search.as_ref().and_then(|search| search.work_tree.as_ref());
     let is_ours = |path: &Path| {
         packrace_os::owner(path)
             .map(|owner| !options.assume_other_owner && (owner == user || Some(owner) == before_sudo))
             .map_err(|error| Error::io(path, error))
     };
-    let gitfile_is_ours = found.gitfile.as_deref().map_or(Ok(true), is_ours)?;
-    if gitfile_is_ours && is_ours(&found.git_dir)? {
+    let mut is_owned = true;
+    for path in found.gitfile.iter().chain(work_tree).chain([&found.git_dir]) {
+        seen.owner(path);
+        is_owned = is_owned && is_ours(path)?;
+    }
+    if is_owned {
         return Ok(());
     }
-    let real = packrace_os::real_path(&found.git_dir).map_err(|error| Error::io(&found.git_dir, error))?;
+    let named = work_tree.unwrap_or(&found.git_dir);
+    let real = packrace_os::real_path(named).map_err(|error| Error::io(named, error))?;
+    let here = options.search.as_ref().map_or(Path::new("."), |search| &search.start);
     let mut is_safe = false;
     for value in config.protected_strings("safe.directory") {
         // An empty value resets the list.
-        is_safe = !value.is_empty() && (is_safe || covers(&value, &real, home, seen));
+        is_safe = !value.is_empty() && (is_safe || covers(&value, &real, here, home, seen));
     }
     if is_safe {
         return Ok(());
     }
     // The path as given, as in git.
-    let path = found.git_dir.display();
+    let (path, word) = (named.display(), shell_word(&named.to_string_lossy()));
     Err(Reason::Refused(format!(
         "detected dubious ownership in repository at '{path}'\n\
          To add an exception for this directory, call:\n\n\
-         \tgit config --global --add safe.directory {path}"
+         \tgit config --global --add safe.directory {word}"
     ))
     .into())
 }
 
-/// Whether one value of `safe.directory` covers `path`.
-fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut FileDependencies) -> bool {
+/// As a person would type it: in quotes only if it needs them.
+fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+,-./:=@_^".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''").replace('!', r"'\!'"))
+}
+
+/// Whether one value of `safe.directory` covers `path`; `here` is the current directory.
+fn covers(value: &[u8], path: &Path, here: &Path, home: Option<&Path>, seen: &mut FileDependencies) -> bool {
     if value == b"*" {
         return true;
     }
@@ -62,8 +77,8 @@ fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut FileDepende
         _ => join(Path::new(""), value),
     };
     if value == b"." {
-        seen.real(Path::new("."));
-        return packrace_os::real_path(Path::new(".")).is_ok_and(|here| here == path);
+        seen.real(here);
+        return packrace_os::real_path(here).is_ok_and(|here| here == path);
     }
     if !named.is_absolute() {
         tracing::warn!("safe.directory '{}' not absolute", String::from_utf8_lossy(value));
