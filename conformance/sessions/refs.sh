@@ -343,7 +343,7 @@ rm -rf .git/ref_migration*
 
 ## who holds a lock
 # needs git: 2.55
-# exits: 128 128
+# exits: 128 128 128
 history 1
 git config core.lockfilePid true
 cat >.git/hooks/reference-transaction <<'EOF'
@@ -354,8 +354,8 @@ EOF
 chmod +x .git/hooks/reference-transaction
 git update-ref refs/heads/new HEAD
 find .git -name '*lock'
-for holder in 1 2147483647; do
-    echo "pid $holder" >.git/index~pid.lock
+for holder in '1\n' '2147483647\n' 2147483647; do
+    printf "pid $holder" >.git/index~pid.lock
     : >.git/index.lock
     git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:dir1/file1),x
 done

@@ -286,10 +286,11 @@ fn holder_of(path: &Path, kind: FileKind) -> String {
     let text = packrace_os::read_regular_file(&holder_path(path), false, kind.role(), MAX_HOLDER_BYTES);
     let number = text.ok().and_then(|text| {
         let text = std::str::from_utf8(&text).ok()?;
-        text.strip_prefix("pid ")?.strip_suffix('\n')?.parse().ok().filter(|number: &u32| *number > 0)
+        text.strip_prefix("pid ")?.trim_ascii().parse().ok().filter(|number: &u64| *number > 0)
     });
+    let is_running = |number| u32::try_from(number).is_ok_and(packrace_os::process::is_running);
     match number {
-        Some(number) if packrace_os::process::is_running(number) => format!(
+        Some(number) if is_running(number) => format!(
             "Lock may be held by process {number}; if no git process is running, the lock file may be stale (PIDs can be reused)"
         ),
         Some(number) => format!(

@@ -429,8 +429,11 @@ fn who_holds_a_lock_is_told_if_git_wrote_it() {
     };
     let own = std::process::id();
     assert!(said(&format!("pid {own}\n")).starts_with(&format!("Lock may be held by process {own};")));
-    assert!(said("pid 2147483647\n").starts_with("Lock was held by process 2147483647,"));
-    for holder in ["", "pid 0\n", "pid 1", "pid one\n", "pid 99999999999\n", &"pid 1\n".repeat(100)] {
+    for holder in ["pid 2147483647\n", "pid 2147483647", "pid  +2147483647 \r\n"] {
+        assert!(said(holder).starts_with("Lock was held by process 2147483647,"), "{holder}");
+    }
+    assert!(said("pid 99999999999\n").starts_with("Lock was held by process 99999999999,"));
+    for holder in ["", "pid 0\n", " pid 1", "pid\t1", "pid one\n", "pid 1\n2", &"pid 1\n".repeat(100)] {
         assert!(said(holder).starts_with("Another git process"), "{holder}");
     }
     // Nobody writes into this pipe, so reading it would never end.
