@@ -846,3 +846,22 @@ touch -d @1546362001 .git/objects/info/commit-graphs/new.graph
 commit one
 git commit-graph write --reachable --split --size-multiple=10 --expire-time='2019-01-01 12:00 -05:00'
 ls .git/objects/info/commit-graphs | sed 's/-.*graph/-x/'
+
+## what is told of changed-path filters
+# state: no-files
+history 6
+stock commit -q --allow-empty -m empty
+numbers() {
+    GIT_TRACE2_EVENT="$PWD/../trace" git "$@"
+    grep -o '"key":"\(filter\|settings\).*' ../trace
+    rm ../trace
+}
+numbers commit-graph write --reachable --changed-paths --max-new-filters=2
+numbers commit-graph write --reachable --changed-paths
+numbers commit-graph write --reachable
+numbers -c commitGraph.changedPathsVersion=2 commit-graph write --reachable --split=replace
+rm -r .git/objects/info
+GIT_TEST_BLOOM_SETTINGS_NUM_HASHES=9 GIT_TEST_BLOOM_SETTINGS_BITS_PER_ENTRY=15 GIT_TEST_BLOOM_SETTINGS_MAX_CHANGED_PATHS=1 \
+    numbers commit-graph write --reachable --changed-paths
+GIT_TEST_BLOOM_SETTINGS_NUM_HASHES=5 numbers commit-graph write --reachable --changed-paths
+cksum .git/objects/info/commit-graph

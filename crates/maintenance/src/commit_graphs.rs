@@ -3,9 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use packrace_format::commit_graph::{Generations, PathHash};
+use packrace_format::commit_graph::{FilterSettings, Generations, PathHash};
 use packrace_object::ObjectId;
-use packrace_pack::maintain::commit_graph::{FilterRequest, GraphRequest, Split, make};
+use packrace_os::trace::{self, TraceRegion};
+use packrace_pack::maintain::commit_graph::{
+    FilterCounts, FilterRequest, FreshFilters, GraphRequest, Split, make,
+};
 use packrace_pack::{Phase, ProgressSink, RequestObjects, Settings};
 use packrace_store::refs::Target;
 use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository};
@@ -36,6 +39,8 @@ pub struct FilterWriting {
     pub in_order_of_tips: bool,
     /// Threads that compare trees.
     pub threads: usize,
+    /// Settings of filters where there are none yet.
+    pub fresh: FreshFilters,
 }
 
 /// The existing targets of refs; dangling refs are reported elsewhere.
@@ -89,11 +94,34 @@ pub fn write(
         filters,
     };
     let Some(new) = make(request_objects, present, &request, progress)? else { return Ok(()) };
+    let _region = trace_filters(new.filters.as_ref());
     match for_chain {
         true => files.replace_by_chain(lock, &new.bytes, new.kept_layers, writing.expiry)?,
         false => files.replace_by_single(lock, &new.bytes, writing.expiry)?,
     }
     Ok(())
+}
+
+/// Tells what was done for filters. The region ends with the result.
+fn trace_filters(filters: Option<&FilterCounts>) -> Option<TraceRegion> {
+    if let Some(FilterCounts { computed, not_computed, empty, large, upgraded, .. }) = filters {
+        trace::data("commit-graph", "filter-computed", computed);
+        trace::data("commit-graph", "filter-not-computed", not_computed);
+        trace::data("commit-graph", "filter-trunc-empty", empty);
+        trace::data("commit-graph", "filter-trunc-large", large);
+        trace::data("commit-graph", "filter-upgraded", upgraded);
+    }
+    let region = trace::region("chunkfile", "write");
+    if let Some(FilterCounts { settings, max_paths, .. }) = filters {
+        trace::data_json("bloom", "settings", || {
+            let FilterSettings { hash, hashes, bits } = settings;
+            let version = hash.version();
+            format!(
+                r#"{{"hash_version":{version},"num_hashes":{hashes},"bits_per_entry":{bits},"max_changed_paths":{max_paths}}}"#
+            )
+        });
+    }
+    region
 }
 
 fn generations(config: &Config) -> Result<Generations, Error> {
@@ -122,6 +150,7 @@ fn filters(config: &Config, writing: FilterWriting) -> Result<Option<FilterReque
     Ok(Some(FilterRequest {
         wanted: writing.wanted.or(configured),
         hash,
+        fresh: writing.fresh,
         uses_present: version != 0,
         // A negative number is no limit.
         max_new: writing.max_new.or(max_new).and_then(|max| u64::try_from(max).ok()),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use packrace_pack::maintain::commit_graph::FreshFilters;
 use packrace_store::refs::{RefStorage, is_good_name};
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
@@ -113,6 +114,8 @@ pub struct Environment {
     pub is_quarantined: bool,
     /// Whether reftables are not merged after a change (`GIT_TEST_REFTABLE_AUTOCOMPACTION=false`).
     pub keeps_tables: bool,
+    /// How git's tests set changed-path filters (`GIT_TEST_BLOOM_SETTINGS_*`).
+    pub fresh_filters: FreshFilters,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
     /// Whether packets are traced.
@@ -138,6 +141,15 @@ pub struct InitVariables {
 
 fn path_in(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn fresh_filters(text: &dyn Fn(&str) -> Option<String>) -> FreshFilters {
+    let number = |name: &str| text(&format!("GIT_TEST_BLOOM_SETTINGS_{name}"))?.parse::<u32>().ok();
+    FreshFilters {
+        hashes: number("NUM_HASHES"),
+        bits: number("BITS_PER_ENTRY"),
+        max_paths: number("MAX_CHANGED_PATHS").map(|max| max as usize),
+    }
 }
 
 fn text_of(value: Option<OsString>) -> Option<String> {
@@ -224,6 +236,7 @@ impl Environment {
             http: HttpVariables::from_lookup(get),
             is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
             keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
+            fresh_filters: fresh_filters(&text),
             session_id: String::new(),
             packet_trace: PacketTraceVariables {
                 target: get("GIT_TRACE_PACKET").unwrap_or_default(),

@@ -134,19 +134,34 @@ impl FilterSettings {
         FilterSettings { hash, hashes: 7, bits: 10 }
     }
 
-    /// The filter of a commit that changes more than [`MAX_CHANGED_PATHS`] paths: it may change any.
+    /// Other numbers, as far as they can be used.
+    pub fn with_numbers(self, hashes: u32, bits: u32) -> Self {
+        FilterSettings { hashes: hashes.clamp(1, MAX_HASHES), bits: bits.clamp(1, MAX_BITS), ..self }
+    }
+
+    /// The filter of a commit that changes nothing.
+    pub fn filter_of_none() -> Box<[u8]> {
+        Box::new([0])
+    }
+
+    /// The filter of a commit that changes more paths than a filter describes: it may change any.
     pub fn filter_of_many() -> Box<[u8]> {
         Box::new([0xff])
     }
 
-    /// The filter of a commit that changes the paths with these hashes; sorts them.
+    /// The filter of a commit that changes the paths with these hashes, at most [`MAX_CHANGED_PATHS`]; sorts them.
     pub fn filter(&self, paths: &mut Vec<u64>) -> Box<[u8]> {
+        self.filter_up_to(MAX_CHANGED_PATHS, paths)
+    }
+
+    /// As above, with another limit, up to that one.
+    pub fn filter_up_to(&self, max_paths: usize, paths: &mut Vec<u64>) -> Box<[u8]> {
         paths.sort_unstable();
         paths.dedup();
         if paths.is_empty() {
-            return Box::new([0]);
+            return FilterSettings::filter_of_none();
         }
-        if paths.len() > MAX_CHANGED_PATHS {
+        if paths.len() > max_paths.min(MAX_CHANGED_PATHS) {
             return FilterSettings::filter_of_many();
         }
         let mut filter = vec![0; (paths.len() * self.bits as usize).div_ceil(8)].into_boxed_slice();

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::Merging;
 use packrace_object::ObjectId;
-use packrace_pack::maintain::commit_graph::Split;
+use packrace_pack::maintain::commit_graph::{FreshFilters, Split};
 use packrace_pack::{ProgressSink, RequestObjects, Settings};
 use packrace_store::{GraphExpiry, Repository};
 
@@ -97,7 +97,8 @@ fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error>
     let before = means.now.checked_sub(GRAPH_GRACE).unwrap_or(means.now);
     let expiry = GraphExpiry { now: means.now, before };
     let threads = Settings::threads(repository.config(), means.threads)?.min(means.threads);
-    let filters = FilterWriting { wanted: None, max_new: None, in_order_of_tips: false, threads };
+    let fresh = FreshFilters::default();
+    let filters = FilterWriting { wanted: None, max_new: None, in_order_of_tips: false, threads, fresh };
     let writing = GraphWriting { split: Split::Merge(merging), append: false, expiry, filters };
     commit_graphs::write(repository, &request_objects, None, tips, writing, means.progress)
 }

@@ -9,7 +9,7 @@ use packrace_object::{Kind, ObjectId};
 
 use super::history::CommitReader;
 use super::path_filters;
-pub use super::path_filters::FilterRequest;
+pub use super::path_filters::{FilterCounts, FilterRequest, FreshFilters};
 use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
@@ -54,6 +54,8 @@ pub struct NewGraph {
     pub bytes: Vec<u8>,
     /// How many files of the existing chain stay below it.
     pub kept_layers: usize,
+    /// What was done for its changed-path filters, if it has any.
+    pub filters: Option<FilterCounts>,
 }
 
 /// Why a commit-graph cannot be made.
@@ -175,5 +177,6 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
         graph.as_ref(),
         progress,
     )?;
-    Ok(Some(NewGraph { bytes: commits.write(filters.as_ref()), kept_layers }))
+    let (filters, counts) = filters.unzip();
+    Ok(Some(NewGraph { bytes: commits.write(filters.as_ref()), kept_layers, filters: counts }))
 }

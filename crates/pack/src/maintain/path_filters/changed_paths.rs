@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use packrace_format::commit_graph::{MAX_CHANGED_PATHS, PathHash};
+use packrace_format::commit_graph::PathHash;
 use packrace_object::tree::{EntryKind, TreeEntry};
 
 use crate::error::{Error, Reason};
@@ -15,6 +15,8 @@ pub(super) struct ChangedPaths<'a> {
     request_objects: &'a RequestObjects,
     decoder: TreeDecoder<'a>,
     hash: PathHash,
+    /// The most files that a filter describes.
+    max_files: usize,
     max_depth: usize,
     empty: Arc<Tree>,
     /// The path of the entries that are compared now.
@@ -40,11 +42,17 @@ struct TreePair {
 }
 
 impl<'a> ChangedPaths<'a> {
-    pub(super) fn new(request_objects: &'a RequestObjects, hash: PathHash, max_depth: usize) -> Self {
+    pub(super) fn new(
+        request_objects: &'a RequestObjects,
+        hash: PathHash,
+        max_files: usize,
+        max_depth: usize,
+    ) -> Self {
         ChangedPaths {
             request_objects,
             decoder: TreeDecoder::new(request_objects),
             hash,
+            max_files,
             max_depth,
             empty: Arc::new(Tree { bytes: Vec::new(), starts: vec![0], base: None, fresh: Vec::new() }),
             path: Vec::new(),
@@ -66,10 +74,10 @@ impl<'a> ChangedPaths<'a> {
         self.files = 0;
         let mut levels = Vec::new();
         self.open(old, new, 0, &mut levels)?;
-        while !levels.is_empty() && self.files <= MAX_CHANGED_PATHS {
+        while !levels.is_empty() && self.files <= self.max_files {
             self.step(&mut levels)?;
         }
-        Ok((self.files <= MAX_CHANGED_PATHS).then_some(&mut self.found))
+        Ok((self.files <= self.max_files).then_some(&mut self.found))
     }
 
     /// Opens two trees below `path`, unless it is known that no file differs.

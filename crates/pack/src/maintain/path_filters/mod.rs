@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use packrace_format::commit_graph::{
-    ArrangedCommits, CommitGraph, FilterSettings, FirstParent, PathFilters, PathHash,
+    ArrangedCommits, CommitGraph, FilterSettings, FirstParent, MAX_CHANGED_PATHS, PathFilters, PathHash,
 };
 use packrace_object::ObjectId;
 
@@ -33,6 +33,8 @@ pub struct FilterRequest {
     pub wanted: Option<bool>,
     /// The hash of new filters; `None`: that of the present filters, or version 1.
     pub hash: Option<PathHash>,
+    /// The other settings of filters where there are none yet.
+    pub fresh: FreshFilters,
     /// Whether present filters are used.
     pub uses_present: bool,
     /// How many filters are computed at most; commits beyond get none.
@@ -45,15 +47,54 @@ pub struct FilterRequest {
     pub max_tree_depth: usize,
 }
 
+/// Settings that the tests of git change; what is `None` is as usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FreshFilters {
+    /// The number of bits that a path sets.
+    pub hashes: Option<u32>,
+    /// The number of bits that a filter has for each path.
+    pub bits: Option<u32>,
+    /// The most paths that a filter describes; not above the usual.
+    pub max_paths: Option<usize>,
+}
+
+/// What was done for the filters of a file.
+#[derive(Debug, Clone)]
+pub struct FilterCounts {
+    /// Their settings.
+    pub settings: FilterSettings,
+    /// The most paths that a new one describes.
+    pub max_paths: usize,
+    /// Computed ones.
+    pub computed: usize,
+    /// Commits whose filter was neither computed nor upgraded: it was there, or it is still missing.
+    pub not_computed: usize,
+    /// Computed ones of commits without changes.
+    pub empty: usize,
+    /// Computed ones of commits with more changes than a filter describes.
+    pub large: usize,
+    /// Those of another version of the hash that serve as they are.
+    pub upgraded: usize,
+}
+
 impl FilterRequest {
-    /// The settings of the new filters; `None` if there are none.
-    fn settings<D: AsRef<[u8]>>(&self, present: Option<&CommitGraph<D>>) -> Option<FilterSettings> {
+    /// The settings of the new filters, and the most paths that one describes; `None` if there are none.
+    fn settings<D: AsRef<[u8]>>(&self, present: Option<&CommitGraph<D>>) -> Option<(FilterSettings, usize)> {
         let present = present.filter(|_| self.uses_present).and_then(CommitGraph::filter_settings);
         if !self.wanted.unwrap_or(present.is_some()) {
             return None;
         }
-        let settings = present.unwrap_or(FilterSettings::new(PathHash::SignedBytes));
-        Some(FilterSettings { hash: self.hash.unwrap_or(settings.hash), ..settings })
+        let usual = FilterSettings::new(PathHash::SignedBytes);
+        let FreshFilters { hashes, bits, max_paths } = self.fresh;
+        let (settings, max_paths) = match present {
+            Some(settings) => (settings, None),
+            None => {
+                let (hashes, bits) = (hashes.unwrap_or(usual.hashes), bits.unwrap_or(usual.bits));
+                (usual.with_numbers(hashes, bits), max_paths)
+            }
+        };
+        let settings = FilterSettings { hash: self.hash.unwrap_or(settings.hash), ..settings };
+        Some((settings, max_paths.unwrap_or(MAX_CHANGED_PATHS).min(MAX_CHANGED_PATHS)))
     }
 }
 
@@ -62,6 +103,7 @@ struct FilterJob<'a, D> {
     request_objects: &'a RequestObjects,
     request: &'a FilterRequest,
     settings: FilterSettings,
+    max_paths: usize,
     commits: &'a ArrangedCommits<'a, D>,
     present: Option<&'a CommitGraph<D>>,
     tips: &'a [ObjectId],
@@ -88,13 +130,14 @@ pub(super) fn compute<D: AsRef<[u8]> + Sync>(
     commits: &ArrangedCommits<'_, D>,
     present: Option<&CommitGraph<D>>,
     progress: &dyn ProgressSink,
-) -> Result<Option<PathFilters>, Error> {
-    let Some(settings) = request.settings(present) else { return Ok(None) };
-    let job = FilterJob { request_objects, request, settings, commits, present, tips, progress };
+) -> Result<Option<(PathFilters, FilterCounts)>, Error> {
+    let Some((settings, max_paths)) = request.settings(present) else { return Ok(None) };
+    let job = FilterJob { request_objects, request, settings, max_paths, commits, present, tips, progress };
     let total = commits.len();
     let mut filters = vec![Box::default(); total];
     progress.report(Phase::ComputingFilters, 0, total as u64);
-    let mut comparisons = job.choose(&mut filters)?;
+    let (mut comparisons, upgraded) = job.choose(&mut filters)?;
+    let (computed, mut empty, mut large) = (comparisons.len(), 0, 0);
     // Neighbours in a pack share delta bases.
     comparisons.sort_by_cached_key(|comparison| {
         let packed = comparison.new.and_then(|tree| request_objects.packed(tree));
@@ -104,18 +147,23 @@ pub(super) fn compute<D: AsRef<[u8]> + Sync>(
         })
     });
     for (row, filter) in job.compare(&comparisons)? {
+        empty += usize::from(filter == FilterSettings::filter_of_none());
+        large += usize::from(filter == FilterSettings::filter_of_many());
         filters[row] = filter;
     }
     progress.report(Phase::ComputingFilters, total as u64, total as u64);
-    Ok(Some(PathFilters { settings, filters }))
+    let not_computed = total - computed - upgraded;
+    let counts = FilterCounts { settings, max_paths, computed, not_computed, empty, large, upgraded };
+    Ok(Some((PathFilters { settings, filters }, counts)))
 }
 
 impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
-    /// Copies filters that the present files have, and returns the commits that need a new one.
-    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<CommitTrees>, Error> {
+    /// Copies filters that the present files have, and returns the commits that need a new one, and how many of those copied
+    /// were of another version.
+    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<(Vec<CommitTrees>, usize), Error> {
         let max_new =
             self.request.max_new.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
-        let mut comparisons = Vec::new();
+        let (mut comparisons, mut upgraded) = (Vec::new(), 0);
         let mut trees = FirstParents::new(self);
         let mut high_bytes = HighBytes::new(self.request_objects);
         let mut has_warned = false;
@@ -137,11 +185,12 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
             {
                 // Both hashes agree on such paths.
                 filters[row] = filter.into();
+                upgraded += 1;
                 continue;
             }
             comparisons.push(CommitTrees { row, old, new });
         }
-        Ok(comparisons)
+        Ok((comparisons, upgraded))
     }
 
     /// A filter that may differ in its hash, but in nothing else.
@@ -176,8 +225,12 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
         let total = self.commits.len();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(total - comparisons.len()));
         let work = || {
-            let mut paths =
-                ChangedPaths::new(self.request_objects, self.settings.hash, self.request.max_tree_depth);
+            let mut paths = ChangedPaths::new(
+                self.request_objects,
+                self.settings.hash,
+                self.max_paths,
+                self.request.max_tree_depth,
+            );
             let mut filters = Vec::new();
             while let Some(stretch) = comparisons.chunks(STRETCH).nth(next.fetch_add(1, Relaxed)) {
                 if self.progress.cancelled() {
@@ -185,7 +238,7 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
                 }
                 for comparison in stretch {
                     let filter = match paths.between(comparison.old, comparison.new)? {
-                        Some(hashes) => self.settings.filter(hashes),
+                        Some(hashes) => self.settings.filter_up_to(self.max_paths, hashes),
                         None => FilterSettings::filter_of_many(),
                     };
                     filters.push((comparison.row, filter));
