@@ -253,3 +253,11 @@ for setting in 'reflogExpire=2003-01-01' 'refs/heads/*.reflogExpire=2002-01-01' 
 done
 git -c gc.reflogExpire=now reflog expire --all
 git stash list
+
+## entries of a ref that cannot be
+# in: files
+# needs git: 2.55
+# exits: 128
+history 2
+git reflog write refs/heads/main/below $(stock rev-parse HEAD~1 HEAD) nothing
+git reflog list

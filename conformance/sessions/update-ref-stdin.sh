@@ -321,3 +321,13 @@ update HEAD HEAD~2
 update refs/heads/main HEAD~1
 EOF
 git for-each-ref
+
+## a locked ref in a batch
+# in: files
+# needs git: 2.55
+history 3
+stock branch a HEAD~1
+touch .git/refs/heads/a.lock
+printf 'update refs/heads/a HEAD\ncreate refs/heads/b HEAD\ndelete refs/heads/a\n' | git update-ref --stdin --batch-updates
+rm .git/refs/heads/a.lock
+git for-each-ref

@@ -48,7 +48,12 @@ impl Person {
     /// `Name <mail> seconds zone` of the committer.
     pub fn committer(&self, config: &Config) -> Result<Vec<u8>, Fatal> {
         let (name, email) = self.said(Role::Committer, config);
-        let name = name.unwrap_or_else(|| User::of_process().name().into_bytes());
+        // As in git, a name that is said and empty is not the full name of the user.
+        let name = match name {
+            Some(name) if name.is_empty() => User::of_process().short.into_bytes(),
+            Some(name) => name,
+            None => User::of_process().name().into_bytes(),
+        };
         let email = email.unwrap_or_else(|| User::of_process().email().into_bytes());
         self.line(&name, &email)
     }
@@ -113,11 +118,11 @@ impl Person {
         let section = if role == Role::Author { "author" } else { "committer" };
         let configured = |key: &str| {
             let own = config.string(&format!("{section}.{key}")).filter(|value| !value.is_empty());
-            own.or_else(|| config.string(&format!("user.{key}")).filter(|value| !value.is_empty()))
+            own.or_else(|| config.string(&format!("user.{key}")))
         };
+        let fallback = || self.fallback_email.clone().filter(|email| !email.is_empty());
         let name = self.name.clone().or_else(|| configured("name"));
-        let email =
-            self.email.clone().or_else(|| configured("email")).or_else(|| self.fallback_email.clone());
+        let email = self.email.clone().or_else(|| configured("email")).or_else(fallback);
         (name, email)
     }
 

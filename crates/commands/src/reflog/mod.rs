@@ -109,12 +109,12 @@ fn write(
         parsed.push(id);
     }
     let added = LoggedChange::new(parsed[0], parsed[1], &changes.writes.who, message);
-    repository.refs().edit_log(name, &changes.writes, &mut |log| {
+    let written = repository.refs().edit_log(name, &changes.writes, &mut |log| {
         let mut changes = log.unwrap_or_default().to_vec();
         changes.push(added.clone());
         LogEdit::Replace { changes, value: None }
-    })?;
-    Ok(())
+    });
+    written.map_err(|error| Fatal::new(format!("cannot commit reflog update: {error}")))
 }
 
 fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteOptions) -> Result<(), Fatal> {

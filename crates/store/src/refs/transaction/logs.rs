@@ -11,7 +11,7 @@ use packrace_os::count::Role;
 use super::files::{FileLocks, LockedFile, io_error};
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::sync::sync_dir;
-use super::{Cause, PrepareError, RefWrites, Value, compaction};
+use super::{Cause, PrepareError, RefWrites, Refusal, Value, compaction};
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, RefError, RefStore};
@@ -61,7 +61,15 @@ impl RefStore {
                 return Err(RefError::Conflict(format!("cannot lock ref '{name}': {words}")).into());
             }
             // A conflicting ref exists, so there is no such reflog.
-            LockedFile::Refused(_) => return Ok(()),
+            LockedFile::Refused(cause) => {
+                let (name, backend) = (name.to_vec(), Backend::Files);
+                return match edit(None) {
+                    LogEdit::Replace { .. } => {
+                        Err(Refusal { edit: 0, target: name.clone(), name, cause, backend }.into())
+                    }
+                    LogEdit::Keep | LogEdit::Drop => Ok(()),
+                };
+            }
         };
         let log = self.log(name)?;
         let path = self.dirs.log_of(name);

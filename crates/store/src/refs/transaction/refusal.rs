@@ -144,7 +144,8 @@ impl Cause {
     /// The text for individually reported refusals (git-update-ref, `--batch-updates`).
     pub fn reason(&self) -> &'static str {
         match self {
-            Cause::Exists | Cause::ExistsDangling => "reference already exists",
+            // Git calls a lock file that exists so, too.
+            Cause::Exists | Cause::ExistsDangling | Cause::Locked(_) => "reference already exists",
             Cause::Missing(_) | Cause::Dangling(_) => "reference does not exist",
             Cause::OtherId { .. } | Cause::OtherTarget { .. } => "incorrect old value provided",
             Cause::NotSymbolic(_) => "expected symref but found regular ref",
@@ -155,7 +156,6 @@ impl Cause {
             Cause::NoObject { .. } | Cause::NotACommit { .. } => "invalid new value provided",
             Cause::Endless
             | Cause::Broken(_)
-            | Cause::Locked(_)
             | Cause::Blocked(_)
             | Cause::Duplicate { via: None, .. } => "",
         }
