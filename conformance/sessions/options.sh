@@ -238,3 +238,54 @@ echo HEAD | git pack-objects --revs --stdout --window=x
 echo HEAD | git pack-objects --revs --stdout --max-pack-size=-1
 git commit-graph write --split --size-multiple=1t
 git update-index --index-version=x
+
+## hooks without an interpreter are for the shell
+# needs git: 2.54
+# in: files reftable
+# exits: 128
+history 2
+printf 'echo "$0 $1"; cat\n' >.git/hooks/reference-transaction
+: >.git/hooks/post-index-change
+chmod +x .git/hooks/*
+git update-ref refs/heads/new HEAD
+echo more >dir1/file1
+git add dir1/file1
+printf 'exit 1\n' >.git/hooks/reference-transaction
+git update-ref refs/heads/other HEAD
+printf 'echo "cleaned $#"; cat\n' >clean
+chmod +x clean
+stock config filter.f.clean ./clean
+mkdir -p .git/info
+echo 'dir1/* filter=f' >.git/info/attributes
+echo even more >>dir1/file1
+git add dir1/file1
+git cat-file -p :dir1/file1
+
+## hooks that nobody may run are mentioned, unless that is off
+# needs git: 2.48
+history 2
+touch .git/hooks/reference-transaction
+git update-ref refs/heads/new HEAD
+git --no-advice update-ref refs/heads/new HEAD~1
+git -c advice.ignoredHook=false update-ref refs/heads/new HEAD
+git init -q --bare to.git
+mkdir -p to.git/hooks
+touch to.git/hooks/pre-receive to.git/hooks/update to.git/hooks/post-receive
+git push -q to.git main
+stock -C to.git config advice.ignoredHook false
+git push -q to.git main:refs/heads/other
+
+## pathspec options that contradict each other
+# state: no-log-of-HEAD
+# exits: 128 128 128 128 128
+history 2
+git --glob-pathspecs --noglob-pathspecs add dir1
+git --literal-pathspecs --icase-pathspecs add dir1
+git --literal-pathspecs --glob-pathspecs --noglob-pathspecs add dir1
+GIT_LITERAL_PATHSPECS=1 git --glob-pathspecs add dir1
+echo more >dir1/file1
+git --glob-pathspecs --noglob-pathspecs stash push dir1
+git --glob-pathspecs --noglob-pathspecs add -A
+git --literal-pathspecs --icase-pathspecs update-index dir1/file1
+git --literal-pathspecs --icase-pathspecs stash push
+GIT_LITERAL_PATHSPECS=0 GIT_ICASE_PATHSPECS=1 git add dir1

@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Prints events as lines of `warning: …` and `error: …` on standard error.
+/// Prints events as lines of `warning: …`, `error: …` and `hint: …` on standard error.
 pub fn to_stderr() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -35,21 +35,33 @@ where
         mut writer: Writer<'_>,
         event: &tracing::Event<'_>,
     ) -> std::fmt::Result {
-        let mut message = WarningText(String::new());
-        event.record(&mut message);
+        let mut text = WarningText::default();
+        event.record(&mut text);
         let word = if *event.metadata().level() == tracing::Level::ERROR { "error" } else { "warning" };
-        let line = format!("{word}: {}\n", harmless(&message.0));
+        let message = harmless(&text.message);
+        let line = match text.advice.as_str() {
+            "" => format!("{word}: {message}\n"),
+            name => format!(
+                "hint: {message}\nhint: You can disable this warning with `git config set advice.{name} false`.\n"
+            ),
+        };
         let is_new = self.0.lock().map_or(true, |mut reported| reported.insert(line.clone()));
         if is_new { writer.write_str(&line) } else { Ok(()) }
     }
 }
 
-struct WarningText(String);
+#[derive(Default)]
+struct WarningText {
+    message: String,
+    advice: String,
+}
 
 impl Visit for WarningText {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            let _ = write!(self.0, "{value:?}");
-        }
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            "advice" => write!(self.advice, "{value:?}"),
+            _ => Ok(()),
+        };
     }
 }

@@ -93,8 +93,12 @@ impl Hooks {
             Ok(Some(true)) => Ok(Some(path)),
             Ok(Some(false)) => {
                 if self.warns_of_ignored {
-                    let shown = path.display();
-                    tracing::warn!("the '{shown}' hook was ignored because it's not set as executable");
+                    let shown = self.seen_by_hook(&path, name).unwrap_or_else(|_| path.clone());
+                    let shown = shown.display();
+                    tracing::warn!(
+                        advice = %"ignoredHook",
+                        "The '{shown}' hook was ignored because it's not set as executable."
+                    );
                 }
                 Ok(None)
             }
@@ -112,18 +116,6 @@ impl Hooks {
             .run(input, &mut |bytes| (self.messages.0)(bytes))
             .map_err(|error| Error::io(Path::new(name), error))?;
         Ok(if status.success() { Ended::Well } else { Ended::Badly })
-    }
-
-    /// As [`Self::program`], for a hook that runs in another directory.
-    pub fn program_in(
-        &self,
-        top: PathBuf,
-        name: &str,
-        arguments: &[&[u8]],
-    ) -> Result<Option<Program>, Error> {
-        let (Some(dir), Some(_)) = (&self.dir, self.find(name)?) else { return Ok(None) };
-        let dir = packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?;
-        Hooks { dir: Some(dir), directory: top, ..self.clone() }.program(name, arguments)
     }
 
     /// How to start a hook, if it exists; for callers that communicate with it while it runs.

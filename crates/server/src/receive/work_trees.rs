@@ -95,7 +95,7 @@ impl Push<'_> {
         let real = |path: &Path| packrace_os::real_path(path).unwrap_or_else(|_| path.to_owned());
         let (top, git_dir) = (real(top), real(&tree.git_dir));
         let id = new.to_string();
-        let hook = self.hooks.program_in(top.clone(), "push-to-checkout", &[id.as_bytes()])?;
+        let hook = self.hooks.program("push-to-checkout", &[id.as_bytes()])?;
         if let Some(mut program) = hook {
             program.environment.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));
             program.environment.push(("GIT_WORK_TREE".into(), Some(top.into_os_string())));

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
 
 use packrace_object::ObjectId;
 use packrace_os::trace::{self, ChildClass, TracedChild};
@@ -260,16 +260,12 @@ fn start(command: &[u8], top: &Path, class: ChildClass<'_>) -> std::io::Result<(
     let text = OsString::from_vec(command.to_vec());
     let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));
     let traced = trace::child(std::slice::from_ref(&text), class, true);
-    let mut started = match is_for_shell {
-        true => {
-            let mut shell = Command::new("/bin/sh");
-            shell.arg("-c").arg(text);
-            shell
-        }
-        false => Command::new(PathBuf::from(text)),
-    };
-    started.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
-    match started.spawn() {
+    let shell = ["/bin/sh", "-c"].iter().filter(|_| is_for_shell).map(OsString::from);
+    let argv: Vec<OsString> = shell.chain([text]).collect();
+    let started = packrace_os::child::spawn(&argv, |command| {
+        command.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
+    });
+    match started {
         Ok(child) => Ok((child, traced)),
         Err(error) => {
             traced.into_iter().for_each(TracedChild::failed);

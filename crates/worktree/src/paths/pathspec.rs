@@ -23,6 +23,21 @@ pub struct SpecDefaults {
     pub icase: bool,
 }
 
+impl SpecDefaults {
+    fn check(self) -> Result<(), PathError> {
+        let refused = match self {
+            SpecDefaults { glob: true, noglob: true, .. } => {
+                "global 'glob' and 'noglob' pathspec settings are incompatible"
+            }
+            SpecDefaults { literal: true, glob, noglob, icase } if glob || noglob || icase => {
+                "global 'literal' pathspec setting is incompatible with all other global pathspec settings"
+            }
+            _ => return Ok(()),
+        };
+        Err(PathError::Spec(refused.to_owned()))
+    }
+}
+
 /// One pathspec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -174,6 +189,9 @@ impl Pathspecs {
         top: &[u8],
         defaults: SpecDefaults,
     ) -> Result<Self, PathError> {
+        if !elements.is_empty() {
+            defaults.check()?;
+        }
         let mut specs = Vec::with_capacity(elements.len());
         for element in elements {
             specs.push(parse(element, prefix, top, defaults)?);

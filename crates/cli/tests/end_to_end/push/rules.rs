@@ -264,15 +264,15 @@ fn the_hook_that_checks_out() {
     let messages = "$1 $PWD $GIT_DIR $GIT_WORK_TREE";
     packrace_testkit::write_program(
         &hook,
-        &format!("#!/bin/sh\necho {messages} >../told; git read-tree -u -m HEAD $1\n"),
+        &format!("#!/bin/sh\necho {messages} >../../told; git read-tree -u -m HEAD $1\n"),
     );
     let said = out.push(&["HEAD:refs/heads/main"]);
     assert_eq!(out.head(), out.0.id("HEAD"), "{said}");
     assert!(out.path().join("three").exists());
     let place = std::fs::canonicalize(out.path()).unwrap().display().to_string();
     let messages = std::fs::read_to_string(out.0.root().join("told")).unwrap();
-    assert_eq!(messages, format!("{} {place} {place}/.git {place}\n", out.0.id("HEAD")));
-    packrace_testkit::write_program(&hook, "#!/bin/sh\nexit 1\n");
+    assert_eq!(messages, format!("{} {place}/.git {place}/.git {place}\n", out.0.id("HEAD")));
+    packrace_testkit::write_program(&hook, "exit 1\n");
     let said = out.push(&["--force", "HEAD~1:refs/heads/main"]);
     assert!(said.contains("HEAD~1 -> main (push-to-checkout hook declined)"), "{said}");
 }

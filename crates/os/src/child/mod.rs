@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::count::{self, Op, Role};
@@ -30,6 +31,9 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// The interval between checks whether a program has ended.
 const END_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Starts a program through a shell, which runs a file that the system cannot run as a script.
+const THROUGH_SHELL: [&str; 3] = ["/bin/sh", "-c", r#"exec "$0" "$@""#];
 
 /// A program to start.
 #[derive(Debug, Clone)]
@@ -117,6 +121,26 @@ pub fn fatal_signal(status: ExitStatus) -> Option<i32> {
     status.signal().filter(|signal| !is_known(signal))
 }
 
+/// Starts a program, as `set_up` completes it. An executable file of no format that the system knows is a script for
+/// `/bin/sh`, as in git: scripts need not begin with `#!`, and an empty one succeeds.
+pub fn spawn(argv: &[OsString], set_up: impl Fn(&mut Command)) -> io::Result<Child> {
+    let start = |argv: &[OsString]| {
+        let (name, arguments) =
+            argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut command = Command::new(name);
+        command.args(arguments);
+        set_up(&mut command);
+        command.spawn()
+    };
+    match start(argv) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+            let shell = THROUGH_SHELL.iter().map(OsString::from);
+            start(&shell.chain(argv.iter().cloned()).collect::<Vec<_>>())
+        }
+        result => result,
+    }
+}
+
 impl Confinement {
     fn apply(&self, command: &mut Command) {
         if let Some(variables) = &self.inherits {
@@ -164,34 +188,35 @@ impl Confinement {
 }
 
 impl Program {
-    /// The command, as the leader of a new process group.
-    fn command(&self) -> io::Result<Command> {
-        let (name, arguments) =
-            self.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let mut command = Command::new(name);
-        command.args(arguments).current_dir(&self.directory).process_group(0);
-        self.confinement.apply(&mut command);
+    /// Sets up the command, as the leader of a new process group.
+    fn set_up(&self, command: &mut Command) {
+        command.current_dir(&self.directory).process_group(0);
+        self.confinement.apply(command);
         for (name, value) in &self.environment {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        Ok(command)
     }
 
     /// Starts it without input and output and does not wait: it may outlive this process. Until this process
     /// ends, an ended program stays a zombie.
     pub fn start_detached(&self) -> io::Result<()> {
-        let mut command = self.command()?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.spawn(&mut command).map(drop)
+        let connect = |command: &mut Command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        };
+        self.spawn(connect).map(drop)
     }
 
-    fn spawn(&self, command: &mut Command) -> io::Result<(Child, Option<TracedChild>)> {
+    fn spawn(&self, connect: impl Fn(&mut Command)) -> io::Result<(Child, Option<TracedChild>)> {
         let class = self.hook.as_deref().map_or(ChildClass::Other, ChildClass::Hook);
         let traced = trace::child(&self.argv, class, false);
-        match command.spawn() {
+        let started = spawn(&self.argv, |command| {
+            self.set_up(command);
+            connect(command);
+        });
+        match started {
             Ok(child) => Ok((child, traced)),
             Err(error) => {
                 traced.into_iter().for_each(TracedChild::failed);
@@ -204,11 +229,12 @@ impl Program {
 impl ChildProcess {
     /// Starts a program as the leader of a new process group.
     pub fn start(program: &Program) -> io::Result<Self> {
-        let mut command = program.command()?;
-        let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
+        let connect = |command: &mut Command| {
+            let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
+        };
         let now = Instant::now();
-        let (mut child, traced) = program.spawn(&mut command)?;
+        let (mut child, traced) = program.spawn(connect)?;
         let input = child.stdin.take().map(OwnedFd::from);
         let output = child.stdout.take().map(OwnedFd::from);
         let messages = child.stderr.take().map(OwnedFd::from);
@@ -252,7 +278,7 @@ impl ChildProcess {
         match poll(&mut waiting, Some(&timeout)) {
             Ok(0) => return Ok(transfer),
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(transfer),
+            Err(Errno::INTR) => return Ok(transfer),
             Err(error) => return Err(error.into()),
         }
         drop(waiting);
@@ -362,8 +388,8 @@ impl ChildProcess {
                 count::add(Role::Hook, Op::Write, written);
                 Ok(written)
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
-            Err(rustix::io::Errno::PIPE) => {
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(Errno::PIPE) => {
                 self.input = None;
                 Ok(input.len())
             }
@@ -417,163 +443,10 @@ fn read(stream: &mut Option<OwnedFd>, buffer: &mut [u8]) -> io::Result<Read> {
             count::add(Role::Hook, Op::Read, length);
             Ok(Read::Bytes(length))
         }
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Read::Nothing),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Read::Nothing),
         Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shell(script: &str) -> ChildProcess {
-        confined(script, Confinement::default())
-    }
-
-    fn confined(script: &str, confinement: Confinement) -> ChildProcess {
-        let program = Program {
-            argv: ["/bin/sh", "-c", script].map(OsString::from).to_vec(),
-            hook: None,
-            directory: "/".into(),
-            environment: vec![("PACKRACE_X".into(), Some("x y".into())), ("HOME".into(), None)],
-            reads_messages: true,
-            confinement,
-        };
-        ChildProcess::start(&program).unwrap()
-    }
-
-    /// Checks a script's output, messages, and whether it succeeded.
-    fn check(script: &str, input: &[u8], expect: (&[u8], &str, bool)) {
-        let mut child = shell(script);
-        let (mut rest, mut output, mut messages) = (input, Vec::new(), Vec::new());
-        let (mut out, mut err) = ([0; 100], [0; 100]);
-        let mut closed = (false, false);
-        while closed != (true, true) {
-            if rest.is_empty() {
-                child.close_input();
-            }
-            let did = child.transfer(rest, &mut out, &mut err, Duration::from_secs(5)).unwrap();
-            rest = &rest[did.written..];
-            for (read, from, to, closed) in [
-                (did.output, &out, &mut output, &mut closed.0),
-                (did.messages, &err, &mut messages, &mut closed.1),
-            ] {
-                match read {
-                    Read::Bytes(length) => to.extend_from_slice(&from[..length]),
-                    Read::Closed => *closed = true,
-                    Read::Nothing => {}
-                }
-            }
-        }
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            std::thread::sleep(END_INTERVAL);
-        };
-        let messages = String::from_utf8(messages).unwrap();
-        assert_eq!((output.as_slice(), messages.as_str(), status.success()), expect, "{script}");
-    }
-
-    #[test]
-    fn streams_environment_and_status() {
-        check("cat", b"abc", (b"abc", "", true));
-        check("echo \"$PACKRACE_X ${HOME-none} $PWD\" >&2; exit 3", b"", (b"", "x y none /\n", false));
-        check("exec 1>&- 2>&-; kill -9 $$", b"", (b"", "", false));
-    }
-
-    #[test]
-    fn a_program_runs_to_its_end() {
-        let check = |script: &str, input: &[u8], expect: (&[u8], Option<i32>)| {
-            let mut said = Vec::new();
-            let status = shell(script).run(input, &mut |bytes| said.extend_from_slice(bytes)).unwrap();
-            assert_eq!((said.as_slice(), status.code()), expect, "{script}");
-        };
-        check("cat; exit 2", b"abc", (b"abc", Some(2)));
-        check("cat >&2", b"abc", (b"abc", Some(0)));
-        check("exec <&- 1>&- 2>&-; sleep 0.1; exit 7", &vec![b'x'; 1 << 20], (b"", Some(7)));
-        check("kill -9 $$", b"", (b"", None));
-    }
-
-    #[test]
-    fn nobody_waits_for_the_other() {
-        let much = vec![b'x'; 3 << 20];
-        check("cat", &much, (&much, "", true));
-        check("exit 0", &much, (b"", "", true));
-        check("head -c 3 >&2; exec <&-; echo done", &much, (b"done\n", "xxx", true));
-    }
-
-    #[test]
-    fn the_whole_group_ends_also_when_it_does_not_listen() {
-        for script in ["sleep 1000 & echo $!; wait", "trap '' TERM; sleep 1000 & echo $!; wait"] {
-            let mut child = shell(script);
-            let mut output = [0; 20];
-            let did = child.transfer(b"", &mut output, &mut [0; 9], Duration::from_secs(5)).unwrap();
-            let Read::Bytes(length) = did.output else { panic!("{did:?}") };
-            let sleeper: i32 = std::str::from_utf8(&output[..length]).unwrap().trim().parse().unwrap();
-            child.end();
-            let is_there = || {
-                let stat = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-                !stat.is_empty() && !stat.contains(") Z ")
-            };
-            // Its new parent reaps it eventually.
-            assert!(
-                (0..200).any(|_| {
-                    std::thread::sleep(END_INTERVAL);
-                    !is_there()
-                }),
-                "{script}"
-            );
-        }
-    }
-
-    #[test]
-    fn time_is_up_for_the_whole_group() {
-        let confinement = || Confinement { time: Some(Duration::from_millis(50)), ..Confinement::default() };
-        // Silent; reading nothing; with its outputs closed; writing all the time.
-        for script in
-            ["sleep 1000", "trap '' TERM; sleep 1000", "exec 1>&- 2>&-; sleep 1000", "while :; do echo; done"]
-        {
-            let error = confined(script, confinement()).run(b"", &mut |_| {}).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{script}");
-        }
-    }
-
-    #[test]
-    fn what_is_inherited_and_how_much_there_is() {
-        let check = |script: &str, confinement: Confinement, expect: &str| {
-            let mut said = Vec::new();
-            confined(script, confinement).run(b"", &mut |bytes| said.extend_from_slice(bytes)).unwrap();
-            assert_eq!(String::from_utf8_lossy(&said), expect, "{script}");
-        };
-        let path = || ("PATH".into(), std::env::var_os("PATH").unwrap());
-        let keep = Confinement { inherits: Some(Arc::new(vec![path()])), ..Confinement::default() };
-        // Cargo sets some; the given ones are added.
-        let names = "env | grep -o '^[A-Z]*_PKG_NAME=\\|^PATH=\\|^PACKRACE_X=' | sort | tr -d '\\n'";
-        check(names, Confinement::default(), "CARGO_PKG_NAME=PACKRACE_X=PATH=");
-        check(names, keep, "PACKRACE_X=PATH=");
-        let limits = Confinement {
-            memory_bytes: Some(1 << 30),
-            processes: Some(1000),
-            cpu_seconds: Some(77),
-            ..Confinement::default()
-        };
-        let shown = "grep -E 'Max (cpu|processes|address)' /proc/self/limits | tr -s ' ' | cut -d' ' -f4";
-        check(shown, limits, "77\n1000\n1073741824\n");
-    }
-
-    #[test]
-    fn what_cannot_be_started_is_an_error() {
-        let program = Program {
-            argv: Vec::new(),
-            hook: None,
-            directory: "/".into(),
-            environment: Vec::new(),
-            reads_messages: false,
-            confinement: Confinement::default(),
-        };
-        assert!(ChildProcess::start(&program).is_err());
-        let program = Program { argv: vec!["/no/such".into()], ..program };
-        assert_eq!(ChildProcess::start(&program).unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-}
+mod tests;
