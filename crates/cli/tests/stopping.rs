@@ -100,5 +100,11 @@ fn what_cannot_be_served_is_said() {
     check(&["serve", "--http", &taken, "."], &format!("cannot listen on {taken}"));
     check(&["-C", "/nowhere", "serve", "."], "cannot change to '/nowhere': No such file or directory");
     check(&["-C", "/nowhere", "upload-pack", "."], "cannot change to '/nowhere': No such file or directory");
-    check(&["--namespace=a..b", "upload-pack", "."], "bad git namespace path \"a..b\"");
+    // One without a name would be that of all refs.
+    for bad in ["a..b", "a/../b", "/", "///"] {
+        let option = format!("--namespace={bad}");
+        for command in ["upload-pack", "receive-pack", "serve"] {
+            check(&[&option, command, "."], &format!("bad git namespace path \"{bad}\""));
+        }
+    }
 }

@@ -363,9 +363,10 @@ impl Environment {
     /// The namespace; the option overrides the variable.
     pub fn namespace(&self, globals: &GlobalOptions) -> Result<String, Fatal> {
         let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
-        let mut parts = namespace.split('/').filter(|part| !part.is_empty());
-        // Every part becomes a component of ref names.
-        match parts.all(|part| is_good_name(format!("refs/namespaces/{part}").as_bytes())) {
+        let is_bad = |part: &str| !is_good_name(format!("refs/namespaces/{part}").as_bytes());
+        // Every part becomes a component of ref names. A namespace without parts would show the refs of all others.
+        let mut parts = namespace.split('/').filter(|part| !part.is_empty()).peekable();
+        match namespace.is_empty() || parts.peek().is_some() && !parts.any(is_bad) {
             true => Ok(namespace),
             false => Err(Fatal::new(format!("bad git namespace path \"{namespace}\""))),
         }
