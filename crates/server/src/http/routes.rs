@@ -146,11 +146,10 @@ fn is_hex(text: &str, lengths: &[usize]) -> bool {
 pub(crate) fn route(method: &str, path: &[u8], query: &str) -> Route {
     let is_get = matches!(method, "GET" | "HEAD");
     if let Some(repository) = path.strip_suffix(b"/info/refs") {
-        let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
-        return match service {
+        return match parameter(query, b"service") {
             _ if !is_get => Route::NotAllowed("GET, HEAD"),
             None => Route::File(File::Refs, rooted(repository)),
-            Some(name) => match Service::named(name.as_bytes()) {
+            Some(name) => match Service::named(&name) {
                 Some(service) => Route::Advertise(service, rooted(repository)),
                 None => Route::NotOffered(rooted(repository)),
             },
@@ -195,7 +194,14 @@ fn rooted(path: &[u8]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path.to_vec() }
 }
 
-/// Percent-decodes the path of a URL.
+/// A parameter of a query, percent-decoded: as in git, the last of several.
+fn parameter(query: &str, name: &[u8]) -> Option<Vec<u8>> {
+    let decoded = |text: &str| percent_decode(text).unwrap_or_else(|| text.as_bytes().to_vec());
+    let mut pairs = query.rsplit('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(key, _)| decoded(key) == name).map(|(_, value)| decoded(value))
+}
+
+/// Percent-decodes a part of a URL.
 pub(crate) fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -230,6 +236,13 @@ mod tests {
         let push = Route::Advertise(Service::ReceivePack, b"/a".to_vec());
         check("GET", "/a/info/refs?service=git-receive-pack", &push);
         check("GET", "/a/info/refs?service=git-upload-archive", &not_offered());
+        check("GET", "/a/info/refs?s%65rvice=git%2Dupload%2dpack", &advertise("/a"));
+        check("GET", "/a/info/refs?service=git-upload-pack&&service=git-receive-pack&x", &push);
+        for bad in ["git%zzupload-pack", "git-upload-pack%", "git-upload-pack%00", "git%252Dupload-pack", ""]
+        {
+            check("GET", &format!("/a/info/refs?service={bad}"), &not_offered());
+        }
+        check("GET", "/a/info/refs?service%3Dgit-upload-pack", &Route::File(File::Refs, b"/a".to_vec()));
         check("POST", "/a/info/refs?service=git-upload-pack", &Route::NotAllowed("GET, HEAD"));
         check("POST", "/a/git-upload-pack", &Route::Call(Service::UploadPack, b"/a".to_vec()));
         check("GET", "/a/git-upload-pack", &Route::NotAllowed("POST"));
