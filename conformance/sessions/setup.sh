@@ -225,3 +225,31 @@ stock -C 'a tree' worktree add -q ../other
 safe "$PWD/other" other
 safe "$PWD/a tree" other 2>&1 | sed "s|$PWD|HERE|g"
 safe "$PWD/a tree/.git/worktrees/other" other 2>&1 | sed "s|$PWD|HERE|g"
+## new files of a shared repository
+# state: no-pseudorefs no-files no-config
+# in: files reftable
+umask 077
+for shared in group all 0640 0600; do
+    git init -q --template= --shared=$shared $shared
+    cd $shared
+    commit one
+    git update-ref --create-reflog refs/heads/a/b HEAD
+    echo more >one
+    git stash push -q
+    git reflog expire --all --expire=now
+    git pack-refs --all
+    git repack -adqb
+    git commit-graph write --reachable
+    cd ..
+    stock clone -q "file://$PWD/$shared" other
+    cd other
+    commit two
+    git push -q "../$shared" main:refs/heads/n/new
+    cd ..
+    rm -rf other
+    find $shared/.git ! -name '*_MERGE' ! -name 'ORIG_HEAD' ! -name '*.ref' ! -path '*/objects/??' ! -path '*/objects/??/*' \
+        -printf '%m %p\n' | sed 's/pack-[0-9a-f]*/pack/' | sort
+    find $shared/.git/logs -type f -exec chmod 600 {} +
+    git -C $shared update-ref -m again HEAD HEAD
+    find $shared/.git/logs -type f -printf '%m %p\n' | sort
+done

@@ -221,7 +221,8 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(read_file_anywhere(&dir.join("private/d"), Role::Config, 9).is_ok());
         // Files outside are neither created nor appended to, and existing ones stay unchanged.
-        let append = |name: &str| durable::append(&dir.join(name), b"y", Some(0o644), false, Role::Refs);
+        let append =
+            |name: &str| durable::append(&dir.join(name), b"y", Some(0o644), |mode| mode, false, Role::Refs);
         assert!(append("root/sub/out").is_err() && append("root/folder-out/new").is_err());
         assert_eq!(std::fs::read(dir.join("private/d")).unwrap(), b"x");
         let create = |name: &str| NewFile::create(&dir.join(name), 0o644, Role::Refs).is_ok();

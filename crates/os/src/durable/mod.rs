@@ -316,8 +316,16 @@ impl Drop for ClosedFile {
 }
 
 /// Appends to a file with one write; returns false if it does not exist. With `mode`, which is subject to the
-/// umask, a missing file is created instead.
-pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
+/// umask, a missing file is created instead. Changes its mode, if necessary and if it may: `change` gets the permission
+/// bits.
+pub fn append(
+    path: &Path,
+    bytes: &[u8],
+    mode: Option<u32>,
+    change: impl FnOnce(u32) -> u32,
+    is_synced: bool,
+    role: Role,
+) -> io::Result<bool> {
     crate::faults::check_process()?;
     before(path, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
@@ -328,6 +336,14 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
         result => result?,
     };
     done(|| DiskChange::Create(path.to_owned()));
+    let mode = file.metadata()?.permissions().mode() & 0o7777;
+    let changed = change(mode);
+    if changed != mode {
+        before(path, DiskOp::SetMode)?;
+        count::add(role, Op::Attribute, 0);
+        // The file may be another user's, who has to do it.
+        let _ = file.set_permissions(PermissionsExt::from_mode(changed));
+    }
     before(path, DiskOp::Write(bytes.len()))?;
     count::add(role, Op::Write, bytes.len());
     file.write_all(bytes)?;

@@ -60,7 +60,7 @@ fn data_that_was_not_synced() {
     check(|dir| replace(dir, false), &["old=", "old=\\x00\\x00", "old=a", "old=ab"]);
     check(|dir| replace(dir, true), &["old=ab"]);
     let add = |dir: &Path, is_synced| {
-        durable::append(&dir.join("old"), b"23", None, is_synced, Role::Objects)
+        durable::append(&dir.join("old"), b"23", None, |mode| mode, is_synced, Role::Objects)
             .map(|was_there| assert!(was_there))
     };
     check(|dir| add(dir, false), &["old=1", "old=12", "old=123", "old=1\\x00\\x00"]);

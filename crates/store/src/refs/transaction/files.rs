@@ -504,7 +504,8 @@ impl FileLocks {
         let policy = self.writes.policy;
         let mode = is_begun.then_some(0o666);
         for _ in 0..MAX_TRIES {
-            let error = match durable::append(path, line, mode, false, Role::Refs) {
+            let shared = |mode| policy.file_mode(mode);
+            let error = match durable::append(path, line, mode, shared, false, Role::Refs) {
                 Ok(is_there) => return Ok(is_there),
                 Err(error) => error,
             };
