@@ -353,3 +353,21 @@ rm -f pack idx objects *.rev
 history 1
 echo HEAD | git -c pack.allowPackReuse=some pack-objects --revs --stdout
 echo HEAD | git -c pack.allowPackReuse=1 pack-objects --revs --stdout
+
+## settings of packs that are out of range
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128
+history 3
+for setting in pack.threads=-1 pack.threads=99999999999 pack.window=99999999999 pack.depth=99999999999 \
+    pack.compression=99999999999 pack.windowMemory=-1 pack.packSizeLimit=-1 pack.deltaCacheSize=99999999999 \
+    pack.deltaCacheLimit=99999999999 pack.indexVersion=-1 core.deltaBaseCacheLimit=-2 pack.useBitmaps=99999999999; do
+    git -c $setting repack -adq
+done
+git -c pack.depth=5000 repack -adqf
+
+## index-pack with settings that are out of range
+# exits: 128 128
+history 3
+stock pack-objects --all -q --stdout </dev/null >p.pack
+git -c pack.threads=-1 index-pack p.pack
+git -c pack.threads=99999999999 index-pack p.pack
+git -c pack.threads=2 index-pack p.pack

@@ -7,7 +7,7 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::process::available_threads;
 use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, IngestOptions};
 use packrace_pack::maintain::promisor;
-use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
+use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
 };
@@ -281,16 +281,11 @@ fn checks(
 }
 
 fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {
-    let configured = || config.integer("pack.threads").map(|threads| threads.unwrap_or(0));
     let threads = match asked {
-        Some(text) => text.parse::<u32>().map_err(|_| Fatal::usage_of("index-pack"))?.into(),
-        None => configured()?,
+        Some(text) => text.parse::<u32>().map_err(|_| Fatal::usage_of("index-pack"))? as usize,
+        None => Settings::threads(config, available_threads())?,
     };
-    match usize::try_from(threads) {
-        Ok(0) => Ok(available_threads().min(MAX_THREADS)),
-        Ok(threads) => Ok(threads.min(MAX_THREADS)),
-        Err(_) => Err(Fatal::new(format!("invalid number of threads specified ({threads})"))),
-    }
+    Ok(if threads == 0 { available_threads() } else { threads }.min(MAX_THREADS))
 }
 
 /// Formats of the pack's index and reverse index.

@@ -67,10 +67,7 @@ impl MaintenanceSettings {
         let config = repository.config();
         let number = |name: &str, default: i64| Ok::<_, Error>(config.integer(name)?.unwrap_or(default));
         let flag = |name: &str, default: bool| Ok::<_, Error>(config.boolean(name)?.unwrap_or(default));
-        let bytes = |name: &str| {
-            let number = config.integer(name)?.and_then(|bytes| u64::try_from(bytes).ok());
-            Ok::<_, Error>(number.filter(|bytes| *bytes > 0))
-        };
+        let bytes = |name: &str| Ok::<_, Error>(config.bytes(name)?.filter(|bytes| *bytes > 0));
         let gc_auto = number("gc.auto", 6700)?;
         let mut enabled = [None; Task::ALL.len()];
         for (slot, task) in enabled.iter_mut().zip(Task::ALL) {

@@ -29,6 +29,8 @@ pub struct Error(#[from] Reason);
 pub(crate) enum Reason {
     #[error("unable to read {0}")]
     Missing(ObjectId),
+    #[error("Failed to traverse parents of commit {child}: unable to read {parent}")]
+    MissingParent { parent: ObjectId, child: ObjectId },
     #[error("bad tree object {0}")]
     MissingTree(ObjectId),
     #[error("object {id}: {source}")]
@@ -57,6 +59,8 @@ pub(crate) enum Reason {
     TooManyObjects,
     #[error("invalid pack.allowPackReuse value: '{0}'")]
     PackReuseScope(String),
+    #[error("invalid number of threads specified ({0})")]
+    Threads(i32),
     #[error("unable to access sparse blob in '{0}'")]
     NoPatterns(String),
     #[error("unable to parse sparse filter data in {0}")]
@@ -94,6 +98,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::Missing(_)
+            | Reason::MissingParent { .. }
             | Reason::MissingTree(_)
             | Reason::Malformed { .. }
             | Reason::WrongKind { .. }
@@ -108,7 +113,7 @@ impl Error {
             | Reason::CommitLoop => ErrorKind::Corrupt,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,
-            Reason::PackReuseScope(_) => ErrorKind::Misconfigured,
+            Reason::PackReuseScope(_) | Reason::Threads(_) => ErrorKind::Misconfigured,
             Reason::Cancelled => ErrorKind::Cancelled,
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,

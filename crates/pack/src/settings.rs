@@ -113,23 +113,21 @@ impl Settings {
     /// Reads the settings from the configuration, with git's defaults; `threads` applies if `pack.threads` is
     /// 0.
     ///
-    /// As in git, negative numbers mean the default, but 0 for `core.maxTreeDepth`.
+    /// As in git, negative numbers mean the default, but 0 for `core.maxTreeDepth`, and are refused for sizes and
+    /// `pack.threads`.
     pub fn of(config: &Config, threads: usize) -> Result<Self, Error> {
         let default = Settings::default();
-        let number = |name: &str| -> Result<Option<u64>, Error> {
-            Ok(config.integer(name)?.and_then(|number| u64::try_from(number).ok()))
-        };
-        let bytes = |name: &str, default: usize| -> Result<usize, Error> {
-            Ok(number(name)?.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX)))
+        let number = |name: &str| -> Result<Option<usize>, Error> {
+            Ok(config.small_integer(name)?.and_then(|number| usize::try_from(number).ok()))
         };
         Ok(Settings {
-            window: bytes("pack.window", default.window)?,
+            window: number("pack.window")?.unwrap_or(default.window),
             depth: number("pack.depth")?
-                .map_or(default.depth, |depth| depth.min(u64::from(MAX_DEPTH)) as u16),
-            window_bytes: bytes("pack.windowMemory", default.window_bytes)?,
-            delta_cache_bytes: bytes("pack.deltaCacheSize", default.delta_cache_bytes)?,
+                .map_or(default.depth, |depth| depth.min(usize::from(MAX_DEPTH)) as u16),
+            window_bytes: config.bytes("pack.windowMemory")?.map_or(default.window_bytes, to_usize),
+            delta_cache_bytes: number("pack.deltaCacheSize")?.unwrap_or(default.delta_cache_bytes),
             delta_cache_limit_bytes: number("pack.deltaCacheLimit")?
-                .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
+                .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT)),
             base_cache_bytes: base_cache_bytes(config)?,
             name_hash: match config.boolean("pack.usePathWalk")? {
                 Some(true) => NameHashVersion::ByPath,
@@ -153,24 +151,28 @@ impl Settings {
 
     /// Only `pack.threads`, for work that needs no other settings.
     pub fn threads(config: &Config, available: usize) -> Result<usize, Error> {
-        let number = config.integer("pack.threads")?.and_then(|number| u64::try_from(number).ok());
-        Ok(match number {
-            None | Some(0) => available.max(1),
-            Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX).min(MAX_THREADS),
-        })
+        let number = config.small_integer("pack.threads")?.unwrap_or(0);
+        match usize::try_from(number) {
+            Ok(0) => Ok(available.max(1)),
+            Ok(threads) => Ok(threads.min(MAX_THREADS)),
+            Err(_) => Err(Reason::Threads(number).into()),
+        }
     }
 }
 
 /// `core.deltaBaseCacheLimit`.
 pub(crate) fn base_cache_bytes(config: &Config) -> Result<usize, Error> {
-    let bytes = config.integer("core.deltaBaseCacheLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
     let default = Settings::default().base_cache_bytes;
-    Ok(bytes.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+    Ok(config.bytes("core.deltaBaseCacheLimit")?.map_or(default, to_usize))
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The largest `pack.deltaCacheLimit` that git 2.47 accepts; git-config documents a maximum of 65,535, which
 /// git does not enforce.
-const MAX_DELTA_CACHE_LIMIT: u64 = 1_048_575;
+const MAX_DELTA_CACHE_LIMIT: usize = 1_048_575;
 
 /// More threads never help, so a larger configured number is reduced to this.
 const MAX_THREADS: usize = 256;

@@ -35,10 +35,11 @@ pub(crate) fn settings(
     if let Some(bytes) = args.window_memory {
         settings.window_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
+    let configured_depth = config.small_integer("pack.depth")?.map(i64::from);
+    if let Some(depth) = args.depth.or(configured_depth).filter(|depth| *depth > i64::from(MAX_DEPTH)) {
+        tracing::warn!("delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+    }
     if let Some(depth) = args.depth {
-        if depth > i64::from(MAX_DEPTH) {
-            error_line!(call, "warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
-        }
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
     }
@@ -102,7 +103,7 @@ pub(crate) fn index_version(text: &str) -> Option<Version> {
 
 /// The pack size limit, if there is one.
 fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u64>, Fatal> {
-    let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
+    let configured = config.bytes("pack.packSizeLimit")?;
     Ok(at_least_a_mebibyte(call, args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
 }
 

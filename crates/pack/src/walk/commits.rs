@@ -103,7 +103,9 @@ impl<'a> Commits<'a> {
 
     /// An error if a parent of the commit does not exist.
     fn check_parents(&self, no: CommitNo) -> Result<(), Error> {
-        self.get(no).lacks.as_deref().map_or(Ok(()), |lacked| Err(Reason::Missing(*lacked).into()))
+        let commit = self.get(no);
+        let Some(parent) = commit.lacks.as_deref().copied() else { return Ok(()) };
+        Err(Reason::MissingParent { parent, child: self.request_objects.id(commit.ix) }.into())
     }
 
     /// Loads a commit that the receiver may have, whether or not its parents exist.

@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{ConfigScope, parse_integer};
+use super::ConfigScope;
 use crate::error::{Error, Reason};
 
 /// A name and its value, and where it was read.
@@ -55,4 +55,8 @@ impl ConfigEntry {
     pub(super) fn name_text(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }
+}
+
+pub(super) fn parse_integer(value: &[u8]) -> Option<i64> {
+    gix_config::Integer::try_from(str::from_utf8(value).ok()?).ok()?.to_decimal()
 }

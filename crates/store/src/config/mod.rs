@@ -5,6 +5,7 @@ mod entry;
 pub(crate) mod fsck_settings;
 mod includes;
 mod last_read;
+mod numbers;
 pub(crate) mod parameters;
 mod promisor;
 mod scopes;
@@ -23,11 +24,9 @@ use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
 pub use last_read::LastConfig;
+pub use numbers::{BIG_FILE_BYTES, parse_boolean};
 use trust::Rule;
 pub use trust::Served;
-
-/// The default of [`Config::big_file_bytes`].
-pub const BIG_FILE_BYTES: u64 = 512 << 20;
 
 /// Longest configuration file that is read.
 pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
@@ -302,26 +301,6 @@ impl Config {
         self.boolean_of(name, |scope| !scope.is_protected())
     }
 
-    /// The last value of `name` as a number; the suffixes `k`, `m` and `g` multiply.
-    pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        self.last(name).map(ConfigEntry::integer).transpose()
-    }
-
-    /// The size above which contents are kept out of memory if possible and are not deltified (git-config,
-    /// "core.bigFileThreshold").
-    pub fn big_file_bytes(&self) -> Result<u64, Error> {
-        let Some(entry) = self.last("core.bigFileThreshold") else { return Ok(BIG_FILE_BYTES) };
-        u64::try_from(entry.integer()?).map_err(|_| entry.bad_number("invalid unit"))
-    }
-
-    /// The number that the repository itself sets, ignoring all other sources.
-    pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        let name = normalized(name);
-        let mut entries = self.entries.iter().rev();
-        let entry = entries.find(|entry| entry.scope == ConfigScope::Local && entry.name == name);
-        entry.map(ConfigEntry::integer).transpose()
-    }
-
     /// Names and values of a section of the repository's own file, in order; `None` without `=`.
     pub(crate) fn local_section(&self, section: &str) -> Vec<(String, Option<Vec<u8>>)> {
         let local = self.entries.iter().filter(|entry| entry.scope == ConfigScope::Local);
@@ -447,22 +426,6 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
         entries.push(ConfigEntry { scope, name, value, file: file.clone() });
     }
     entries
-}
-
-/// A boolean as git reads it; numbers are allowed.
-pub fn parse_boolean(value: &[u8]) -> Option<bool> {
-    let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
-    if is_one_of(&["true", "yes", "on"]) {
-        return Some(true);
-    }
-    if is_one_of(&["false", "no", "off", ""]) {
-        return Some(false);
-    }
-    parse_integer(value).map(|number| number != 0)
-}
-
-fn parse_integer(value: &[u8]) -> Option<i64> {
-    gix_config::Integer::try_from(str::from_utf8(value).ok()?).ok()?.to_decimal()
 }
 
 /// A name as git prints it: everything except the subsection in lower case.

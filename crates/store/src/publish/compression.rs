@@ -17,9 +17,9 @@ pub fn pack_compression(config: &Config) -> Result<i32, Error> {
 fn level(config: &Config, name: &str, what: &str, default: i32) -> Result<i32, Error> {
     let mut found = default;
     for (name, what) in [("core.compression", "zlib"), (name, what)] {
-        match config.integer(name)? {
+        match config.small_integer(name)? {
             None => {}
-            Some(level @ -1..=9) => found = level as i32,
+            Some(level @ -1..=9) => found = level,
             Some(level) => return Err(Reason::Config(format!("bad {what} compression level {level}")).into()),
         }
     }

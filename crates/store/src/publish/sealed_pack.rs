@@ -63,10 +63,10 @@ pub struct PublishOptions<'a> {
 impl PublishOptions<'static> {
     /// The configured options: `pack.indexVersion` and `pack.writeReverseIndex`.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        let index_version = match config.integer("pack.indexVersion")?.unwrap_or(2) {
+        let index_version = match config.small_integer("pack.indexVersion")?.unwrap_or(2) {
             0 | 1 => pack_index::Version::V1,
             2 => pack_index::Version::default(),
-            other => return Err(Reason::Config(format!("bad pack.indexVersion={other}")).into()),
+            other => return Err(Reason::Config(format!("bad pack.indexVersion={}", other as u32)).into()),
         };
         let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(true);
         Ok(PublishOptions { index_version, reverse_index, ..PublishOptions::default() })

@@ -129,6 +129,7 @@ const HARMLESS: &[&str] = &[
     "maintenance.geometric-repack.splitfactor",
     "maintenance.loose-objects.auto",
     "maintenance.reflog-expire.auto",
+    "maintenance.strategy",
     "maintenance.x.enabled",
     "merge.conflictstyle",
     "merge.default",
@@ -263,11 +264,13 @@ const SECTIONS: [&str; 9] =
     ["bitmappseudomerge", "bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
-const BY_KEY: [&str; 10] = [
+const BY_KEY: [&str; 12] = [
     "string",
     "strings",
     "boolean",
     "integer",
+    "small_integer",
+    "bytes",
     "path",
     "protected_strings",
     "protected_boolean",

@@ -1,0 +1,53 @@
+//! Numbers and booleans (git-config, "CONFIGURATION FILE", values).
+
+use super::entry::{ConfigEntry, parse_integer};
+use super::{Config, ConfigScope, normalized};
+use crate::error::Error;
+
+/// The default of [`Config::big_file_bytes`].
+pub const BIG_FILE_BYTES: u64 = 512 << 20;
+
+impl Config {
+    /// The last value of `name` as a number; the suffixes `k`, `m` and `g` multiply.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        self.last(name).map(ConfigEntry::integer).transpose()
+    }
+
+    /// As above, for a setting of 32 bits, as most are in git.
+    pub fn small_integer(&self, name: &str) -> Result<Option<i32>, Error> {
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        i32::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("out of range"))
+    }
+
+    /// As above, for a size, which cannot be negative.
+    pub fn bytes(&self, name: &str) -> Result<Option<u64>, Error> {
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        u64::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("invalid unit"))
+    }
+
+    /// The size above which contents are kept out of memory if possible and are not deltified (git-config,
+    /// "core.bigFileThreshold").
+    pub fn big_file_bytes(&self) -> Result<u64, Error> {
+        Ok(self.bytes("core.bigFileThreshold")?.unwrap_or(BIG_FILE_BYTES))
+    }
+
+    /// The number that the repository itself sets, ignoring all other sources.
+    pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        let name = normalized(name);
+        let mut entries = self.entries.iter().rev();
+        let entry = entries.find(|entry| entry.scope == ConfigScope::Local && entry.name == name);
+        entry.map(ConfigEntry::integer).transpose()
+    }
+}
+
+/// A boolean as git reads it; numbers are allowed.
+pub fn parse_boolean(value: &[u8]) -> Option<bool> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+    if is_one_of(&["true", "yes", "on"]) {
+        return Some(true);
+    }
+    if is_one_of(&["false", "no", "off", ""]) {
+        return Some(false);
+    }
+    i32::try_from(parse_integer(value)?).ok().map(|number| number != 0)
+}
