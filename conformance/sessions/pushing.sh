@@ -149,7 +149,6 @@ git push to.git main:refs/heads/secret/one
 git push to.git main
 
 ## shallow
-# differs: the missing object is named
 # exits: 1
 history 5 from
 git init -q --bare to.git

@@ -23,6 +23,8 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let directory = expand_home(&named, &call.environment);
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let errors = call.streams.errors.clone();
+    // If standard error is closed, messages are lost.
+    let messages = MessageSink::new(move |text| drop(errors.say(text)));
     let push = receive::ReceivePack {
         bucket: None,
         access: None,
@@ -36,9 +38,9 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         pusher: None,
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
-        // If standard error is closed, messages are lost.
         hooks: HooksFrom::Repository,
-        messages: MessageSink::new(move |text| drop(errors.say(text))),
+        faults: Some(messages.clone()),
+        messages,
     };
     trace::negotiated(push.subject.version as u8);
     let input = call.streams.source(None).map_err(Fatal::new)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_pack::RequestObjects;
-use packrace_pack::connectivity::{self, Question};
+use packrace_pack::connectivity::{self, Gap, Question};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Quarantine, Snapshot};
 
@@ -35,13 +35,15 @@ impl Push<'_> {
             return Ok(None);
         }
         let cut = NewShallow::find(&self.request.shallow, snapshot)?;
+        let broken_tips: Vec<usize> = broken.iter().map(|gap| gap.tip).collect();
         let still_broken = match cut.ids.is_empty() {
-            true => broken.clone(),
+            true => broken,
             false => gaps(self, &request_objects, &tips, &cut.ids, &trusted)?,
         };
-        for tip in broken {
+        still_broken.iter().for_each(|gap| self.tell(gap));
+        for tip in broken_tips {
             let command = &mut self.commands[numbers[tip]];
-            if still_broken.contains(&tip) {
+            if still_broken.iter().any(|gap| gap.tip == tip) {
                 command.reject("missing necessary objects");
             } else if self.settings.shallow_update {
                 command.needs_shallow = true;
@@ -50,6 +52,12 @@ impl Push<'_> {
             }
         }
         Ok(Some(cut))
+    }
+
+    fn tell(&self, gap: &Gap) {
+        let why = gap.why.to_string();
+        self.client.error(&why);
+        self.call.faults.iter().for_each(|operator| operator.say(format!("fatal: {why}\n").as_bytes()));
     }
 
     /// Tips that reach no missing objects: refs of the repository, except those that are hidden from the
@@ -71,17 +79,15 @@ impl Push<'_> {
     }
 }
 
-/// The numbers of the tips that reach missing objects, if history may also end at `cut`.
+/// The tips that reach missing objects, if history may also end at `cut`.
 fn gaps(
     push: &Push<'_>,
     request_objects: &Arc<RequestObjects>,
     tips: &[ObjectId],
     cut: &[ObjectId],
     trusted: &[ObjectId],
-) -> Result<Vec<usize>, Error> {
+) -> Result<Vec<Gap>, Error> {
     let max_tree_depth = packrace_pack::Settings::max_tree_depth(push.call.subject.repository.config())?;
     let question = Question { tips, trusted, shallow: cut, max_tree_depth, threads: push.threads()? };
-    let found = connectivity::gaps(request_objects, &question, &push.client)?;
-    found.iter().for_each(|gap| push.client.error(&gap.why.to_string()));
-    Ok(found.into_iter().map(|gap| gap.tip).collect())
+    Ok(connectivity::gaps(request_objects, &question, &push.client)?)
 }

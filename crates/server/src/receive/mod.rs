@@ -103,6 +103,8 @@ pub struct ReceivePack {
     pub skip_connectivity_check: bool,
     /// Where messages go for a client without side-band.
     pub messages: MessageSink,
+    /// Where else it is said what a push lacks: the standard error of a process for one push, as in git.
+    pub faults: Option<MessageSink>,
     /// Which hooks are run.
     pub hooks: HooksFrom,
     /// Which refs the client may change; `None` for all.

@@ -171,6 +171,7 @@ impl Call {
                     quiet: false,
                     skip_connectivity_check: false,
                     messages: self.messages,
+                    faults: None,
                     hooks: settings.rules.hooks.clone(),
                     access: self.access,
                     audit: settings.audit.clone(),

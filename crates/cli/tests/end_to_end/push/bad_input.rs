@@ -101,6 +101,9 @@ fn packs_that_lack_something() {
     let output = pair.answer("packrace", request.bytes(), &[]);
     let expect = "ng refs/heads/new missing necessary objects";
     assert!(text(&output.stdout).contains(expect), "{}", said(&output));
+    // The operator sees it, too.
+    let lacking = format!("fatal: Failed to traverse parents of commit {new}: unable to read ");
+    assert!(text(&output.stderr).contains(&lacking), "{}", said(&output));
     let found = Git::stock().command(&pair.server()).args(["cat-file", "-e", &new]).output().unwrap();
     assert!(!found.status.success());
     let line = format!("{ZERO} {tree} refs/heads/new");
