@@ -12,17 +12,21 @@ use packrace_maintenance::{
 use packrace_os::child::{Confinement, Program};
 use packrace_os::clock::time_of_day;
 use packrace_os::process::available_threads;
-use packrace_store::Repository;
+use packrace_store::{Ended, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
+use crate::hooks;
 use crate::options::{MaintenanceOptions, MaintenanceRunOptions};
 use crate::packs::settings::recent_objects;
 use crate::progress::{self, Progress};
 
 /// Git's tasks that are not implemented: git does them, if it is installed.
 const MISSING_TASKS: [&str; 4] = ["prefetch", "incremental-repack", "worktree-prune", "rerere-gc"];
+
+/// Git's strategies (git-config, "maintenance.strategy").
+const STRATEGIES: [&str; 3] = ["gc", "geometric", "incremental"];
 
 /// Implements `git maintenance`.
 pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
@@ -43,13 +47,18 @@ pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
         MaintenanceOptions::IsNeeded { auto, tasks: named } => {
             let tasks = tasks(named)?;
             let maintenance = Maintenance::of(call, *auto, tasks)?;
-            match maintenance.needed(&maintenance.measure()?).is_empty() {
+            match maintenance.allowed()?.is_empty() {
                 true => Err(Fatal::silent(1)),
                 false => Ok(()),
             }
         }
         MaintenanceOptions::Status => Maintenance::of(call, false, Vec::new())?.show_status(),
     }
+}
+
+/// Whether git has this strategy. Measurements decide which tasks run, whichever it is.
+fn is_strategy(name: &[u8]) -> bool {
+    STRATEGIES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The tasks with these names; git's message for an unknown one.
@@ -83,6 +92,11 @@ impl<'a> Maintenance<'a> {
     fn of(call: &'a Call, auto: bool, tasks: Vec<Task>) -> Result<Self, Fatal> {
         let repository = repository_as_it_is(call)?;
         let settings = MaintenanceSettings::of(&repository)?;
+        let strategy = repository.config().string("maintenance.strategy");
+        if let Some(name) = strategy.filter(|name| tasks.is_empty() && !is_strategy(name)) {
+            let name = String::from_utf8_lossy(&name);
+            return Err(Fatal::new(format!("unknown maintenance strategy: '{name}'")));
+        }
         let occasion = if auto { Occasion::Automatic } else { Occasion::Asked };
         Ok(Maintenance { call, repository, settings, occasion, tasks, now: time_of_day() })
     }
@@ -109,6 +123,19 @@ impl<'a> Maintenance<'a> {
             planned = self.tasks.iter().map(of).collect();
         }
         planned
+    }
+
+    /// The same, without an automatic `gc` if the hook `pre-auto-gc` is against it (githooks).
+    fn allowed(&self) -> Result<Vec<PlannedTask>, Fatal> {
+        let mut planned = self.planned(&self.measure()?);
+        let is_gc = |planned: &PlannedTask| planned.task == Task::Gc;
+        if self.occasion == Occasion::Automatic && planned.iter().any(is_gc) {
+            let hooks = hooks::of(self.call, &self.repository)?;
+            if hooks.run("pre-auto-gc", &[], b"").map_err(Fatal::new)? == Ended::Badly {
+                planned.retain(|planned| !is_gc(planned));
+            }
+        }
+        Ok(planned)
     }
 
     fn speaks(&self, args: &MaintenanceRunOptions) -> bool {
@@ -157,7 +184,7 @@ impl<'a> Maintenance<'a> {
                 return Ok(());
             }
         };
-        let mut planned = self.planned(&self.measure()?);
+        let mut planned = self.allowed()?;
         if lock.predecessor().is_some() {
             policy::clean_up_first(&mut planned);
         }

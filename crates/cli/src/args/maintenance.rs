@@ -47,17 +47,8 @@ pub enum MaintenanceCommand {
     /// Exit with 0 if a task is needed, and with 1 if not.
     IsNeeded(MaintenancePlan),
     /// Done by git, if it is installed; packrace serve maintains its repositories itself.
-    #[command(hide = true)]
+    #[command(hide = true, aliases = ["stop", "register", "unregister"])]
     Start(LeftToGit),
-    /// Done by git.
-    #[command(hide = true)]
-    Stop(LeftToGit),
-    /// Done by git.
-    #[command(hide = true)]
-    Register(LeftToGit),
-    /// Done by git.
-    #[command(hide = true)]
-    Unregister(LeftToGit),
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,8 +84,10 @@ pub struct MaintenanceRun {
 #[derive(Debug, clap::Args)]
 pub struct MaintenancePlan {
     /// Consider only tasks that exceed git's thresholds.
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_auto")]
     pub auto: bool,
+    #[arg(long, hide = true)]
+    pub no_auto: bool,
     /// Consider only this task; may be repeated.
     #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true)]
     pub tasks: Vec<String>,
@@ -139,10 +132,7 @@ impl TryFrom<Maintenance> for MaintenanceOptions {
                 MaintenanceOptions::IsNeeded { auto, tasks }
             }
             MaintenanceCommand::Status => MaintenanceOptions::Status,
-            MaintenanceCommand::Start(_) => return refused("maintenance start"),
-            MaintenanceCommand::Stop(_) => return refused("maintenance stop"),
-            MaintenanceCommand::Register(_) => return refused("maintenance register"),
-            MaintenanceCommand::Unregister(_) => return refused("maintenance unregister"),
+            MaintenanceCommand::Start(_) => return refused("maintenance with this subcommand"),
         })
     }
 }

@@ -53,13 +53,70 @@ fn tasks_are_named() {
     let (status, _) = check(repo.path(), &["status"], 0);
     assert!(status.contains("loose objects: 0\n") && status.contains("refs: 0 loose"), "{status}");
     assert!(status.starts_with("packs: 5 "), "{status}");
+    // As in git, a named task is needed, except in automatic runs, and success ends an old complaint.
+    for named in
+        [&["is-needed", "--task=gc"][..], &["is-needed", "--auto", "--no-auto", "--task=commit-graph"]]
+    {
+        check(repo.path(), named, 0);
+    }
+    let log = repo.path().join("gc.log");
+    std::fs::write(&log, "error: old\n").unwrap();
+    check(repo.path(), &["run", "--task=commit-graph"], 0);
+    assert!(log.exists());
     check(repo.path(), &["run", "--task=gc"], 0);
+    assert!(!log.exists());
     let (status, _) = check(repo.path(), &["status"], 0);
     assert!(status.contains("commit-graph: 1 files"), "{status}");
     // Only needed tasks, by git's thresholds.
     check(repo.path(), &["is-needed", "--auto"], 1);
     check(repo.path(), &["is-needed", "--auto", "--task=gc"], 1);
     repo.git(&["fsck", "--full", "--strict"]);
+}
+
+#[test]
+fn a_hook_may_forbid_an_automatic_gc() {
+    let repo = build();
+    let hook = repo.path().join("hooks/pre-auto-gc");
+    let auto = |verb: &str, code: i32| {
+        let settings = ["-c", "gc.autoPackLimit=1", "-c", "maintenance.geometric-repack.enabled=false"];
+        let args = [&settings[..], &["maintenance", verb, "--auto", "--task=gc"]].concat();
+        let output = packrace(repo.path(), &args, "");
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    packrace_testkit::write_program(&hook, "echo asked; exit 1\n");
+    assert_eq!(auto("is-needed", 1), "asked\n");
+    assert_eq!(auto("run", 0), "asked\n");
+    assert!(check(repo.path(), &["status"], 0).0.starts_with("packs: 4 "));
+    // It is not asked about what the user wants.
+    assert_eq!(check(repo.path(), &["is-needed", "--task=gc"], 0).1, "");
+    packrace_testkit::write_program(&hook, "");
+    assert_eq!((auto("is-needed", 0), auto("run", 0)), (String::new(), String::new()));
+    assert!(check(repo.path(), &["status"], 0).0.starts_with("packs: 1 "));
+}
+
+#[test]
+fn an_unknown_strategy_is_refused() {
+    let repo = build();
+    for (name, args, code) in [
+        ("foo", &["is-needed"][..], 128),
+        ("foo", &["run", "--auto"], 128),
+        ("", &["plan"], 128),
+        ("foo", &["run", "--task=pack-refs"], 0),
+        ("Geometric", &["run"], 0),
+        ("incremental", &["run", "--auto"], 0),
+    ] {
+        let setting = format!("maintenance.strategy={name}");
+        let args = [&["-c", &setting, "maintenance"], args].concat();
+        let output = packrace(repo.path(), &args, "");
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        let told = if code == 0 {
+            String::new()
+        } else {
+            format!("fatal: unknown maintenance strategy: '{name}'\n")
+        };
+        assert_eq!(String::from_utf8_lossy(&output.stderr), told, "{args:?}");
+    }
 }
 
 #[test]
@@ -82,8 +139,8 @@ fn what_is_not_offered_is_refused() {
         (&["run", "--task=prefetch"], "fatal: task 'prefetch' is not supported\n"),
         (&["run", "--task=incremental-repack"], "fatal: task 'incremental-repack' is not supported\n"),
         (&["run", "--schedule=daily"], "fatal: `--schedule' is not supported\n"),
-        (&["start", "--scheduler=auto"], "fatal: `maintenance start' is not supported\n"),
-        (&["register"], "fatal: `maintenance register' is not supported\n"),
+        (&["start", "--scheduler=auto"], "fatal: `maintenance with this subcommand' is not supported\n"),
+        (&["register"], "fatal: `maintenance with this subcommand' is not supported\n"),
     ] {
         // Without git in `PATH`, which does some of it.
         let output = packrace_with(repo.path(), &[&["maintenance"], args].concat(), b"", &[("PATH", "")]);

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::Merging;
 use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable::remove_file;
 use packrace_pack::maintain::commit_graph::{FreshFilters, Split};
 use packrace_pack::{ProgressSink, RequestObjects, Settings};
 use packrace_store::{GraphExpiry, Repository};
@@ -23,6 +25,9 @@ use repack::RepackTask;
 
 /// How long a reader of an old commit-graph chain may still look for its files.
 const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
+
+/// What git's last `gc` complained about, which keeps `gc --auto` from working.
+const LOG_FILE: &str = concat!("gc", ".log");
 
 /// A file of a commit-graph chain absorbs the one below if that has at most this many times its commits.
 const GRAPH_MULTIPLE: u32 = 2;
@@ -77,10 +82,11 @@ pub fn run(
             if !settings.is_precious {
                 RepackTask::new(repository, settings, means)?.everything(planned.is_thorough)?;
             }
-            match settings.commit_graph {
-                true => commit_graph(repository, means),
-                false => Ok(()),
+            if settings.commit_graph {
+                commit_graph(repository, means)?;
             }
+            let log = repository.git_dir().join(LOG_FILE);
+            remove_file(&log, Role::Config).map(drop).map_err(|error| Error::file(log, error))
         }
         Task::CommitGraph => commit_graph(repository, means),
     }
