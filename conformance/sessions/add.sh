@@ -469,3 +469,38 @@ cd s
 git hash-object ../x.g y.g
 git add y.g z.o
 git ls-files -s
+## attribute files with lines that are ignored
+# state: no-fsck
+history 2
+mkdir -p .git/info
+long=$(printf '%2100s' x | tr ' ' a)
+cat >.gitattributes <<EOF
+# !no te?xt
+!negative text
+  !negative te?xt
+$long text
+one builtin_one
+two text -builtin_two bad?
+three -foo/bar text
+[attr]good text builtin_three
+[attr]-bad text
+[attr]
+four -
+five =x
+six a=b=c -text=4 !text=3
+"quoted !\\" one" te,xt
+"unquoted te;xt
+seven	tab.ok	a_-9	+bad
+eight
+EOF
+printf 'nine text\r\nten te?xt\r\n' >>.gitattributes
+printf '\357\273\277# with a mark\n[attr]m text\nx bad?name\n' >dir1/.gitattributes
+printf 'a\r\n' >two
+cp two nine
+cp two dir1/x
+git add .
+git ls-files --eol two nine dir1/x
+printf 'in ba?d\n' >.git/info/attributes
+git hash-object --path=two two
+echo 'user us?er' >mine
+git -c core.attributesFile=mine hash-object --path=dir1/x two

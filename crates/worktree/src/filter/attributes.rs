@@ -13,7 +13,7 @@ use packrace_store::{ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
 use crate::paths::levels::{self, Levels};
-use crate::paths::{AttributeState, FindStaged};
+use crate::paths::{AttributeState, FindStaged, is_attribute_name};
 
 /// Longer lines are ignored, as in git.
 const MAX_LINE_BYTES: usize = 2048;
@@ -49,6 +49,8 @@ pub(crate) struct Attributes {
     selection: Vec<String>,
     outside: Search,
     info: Search,
+    /// What is wrong with that file, until it is said where git reads the file: after the one at the top.
+    held: Vec<String>,
     levels: Levels<Option<Search>>,
     outcome: Outcome,
     case: Case,
@@ -73,13 +75,15 @@ impl Attributes {
                 add(&mut outside, &bytes, &path.to_string_lossy(), &mut names, true, messages)?;
             }
         }
-        let mut info = Search::default();
+        let (mut info, mut held) = (Search::default(), Vec::new());
         if let Some(bytes) = read(&files.info, false, messages) {
-            add(&mut info, &bytes, &files.info.to_string_lossy(), &mut names, true, messages)?;
+            let place = packrace_os::real_path(top).unwrap_or_else(|_| top.to_owned());
+            let shown = files.info.strip_prefix(place).unwrap_or(&files.info).to_string_lossy();
+            add(&mut info, &bytes, &shown, &mut names, true, &mut held)?;
         }
         let case = levels::case(repository.config())?;
         let (outcome, levels, top) = (outcome(&names, &selection), Levels::default(), top.to_owned());
-        Ok(Attributes { top, names, selection, outside, info, levels, outcome, case, direction })
+        Ok(Attributes { top, names, selection, outside, info, held, levels, outcome, case, direction })
     }
 
     /// The attributes of the file at `path`. Fast for consecutive paths of one directory.
@@ -146,9 +150,12 @@ impl Attributes {
         reader: &mut ObjectReader,
         messages: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let Attributes { top, names, levels, direction, .. } = self;
+        let Attributes { top, names, held, levels, direction, .. } = self;
         let mut is_changed = false;
         levels.go_to(path, |directory, _| {
+            if !directory.is_empty() {
+                messages.append(held);
+            }
             let name = [directory, b".gitattributes"].concat();
             let Some(bytes) = content(top, &name, *direction, staged, reader, messages)? else {
                 return Ok(None);
@@ -159,6 +166,7 @@ impl Attributes {
             add(&mut files, &bytes, &source, names, directory.is_empty(), messages)?;
             Ok::<_, Error>(Some(files))
         })?;
+        messages.append(held);
         if is_changed {
             self.outcome = outcome(&self.names, &self.selection);
         }
@@ -208,18 +216,11 @@ fn add(
     messages: &mut Vec<String>,
 ) -> Result<(), Error> {
     let mut kept = Vec::with_capacity(content.len());
-    for line in content.split_inclusive(|byte| *byte == b'\n') {
-        if line.strip_suffix(b"\n").unwrap_or(line).len() < MAX_LINE_BYTES {
-            kept.extend_from_slice(line);
-        }
-    }
-    for (number, line) in kept.split(|byte| *byte == b'\n').enumerate() {
-        let line = line.trim_ascii_start();
-        if line.starts_with(b"!") {
-            messages.push(NEGATIVE.to_owned());
-        } else if !may_define_macros && line.starts_with(b"[attr]") {
-            let line = String::from_utf8_lossy(line);
-            messages.push(format!("{line} not allowed: {source}:{}", number + 1));
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+        match fault(line.strip_suffix(b"\n").unwrap_or(line), number, source, may_define_macros) {
+            Some(message) => messages.push(message),
+            None => kept.extend_from_slice(line),
         }
     }
     let path = path_of(source.as_bytes()).into();
@@ -227,6 +228,55 @@ fn add(
         what: format!("cannot read {source}"),
         source: std::io::Error::other(error),
     })
+}
+
+/// Why a line is ignored, in git's words.
+fn fault(line: &[u8], number: usize, source: &str, may_define_macros: bool) -> Option<String> {
+    if line.len() >= MAX_LINE_BYTES {
+        return Some(format!("warning: ignoring overly long attributes line {number}"));
+    }
+    let line = line.trim_ascii_start();
+    let (macro_name, attributes) = match line.strip_prefix(b"[attr]") {
+        _ if line.starts_with(b"#") => return None,
+        Some(_) if !may_define_macros => {
+            let line = String::from_utf8_lossy(line);
+            return Some(format!("{line} not allowed: {source}:{number}"));
+        }
+        Some(definition) => {
+            let mut words = words(definition);
+            (words.next(), words)
+        }
+        None => (None, words(after_pattern(line))),
+    };
+    let is_bad = |name: &&[u8]| !is_attribute_name(name) || name.starts_with(b"builtin_");
+    if let Some(name) = macro_name.into_iter().chain(attributes.map(name_of)).find(is_bad) {
+        let name = String::from_utf8_lossy(name);
+        return Some(format!("{name} is not a valid attribute name: {source}:{number}"));
+    }
+    line.starts_with(b"!").then(|| NEGATIVE.to_owned())
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// The rest of a line after its pattern, which may be quoted.
+fn after_pattern(line: &[u8]) -> &[u8] {
+    let mut is_escaped = false;
+    let is_end = |byte: &u8| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    };
+    let quoted = line.strip_prefix(b"\"").and_then(|rest| Some(&rest[rest.iter().position(is_end)? + 1..]));
+    quoted.unwrap_or_else(|| &line[line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len())..])
+}
+
+/// The name in `name`, `-name`, `!name` or `name=value`.
+fn name_of(attribute: &[u8]) -> &[u8] {
+    let end = attribute.iter().position(|byte| *byte == b'=').unwrap_or(attribute.len());
+    let name = &attribute[..end];
+    name.strip_prefix(b"-").or(name.strip_prefix(b"!")).unwrap_or(name)
 }
 
 fn read(path: &Path, is_in_tree: bool, messages: &mut Vec<String>) -> Option<Vec<u8>> {

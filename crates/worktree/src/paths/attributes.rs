@@ -46,17 +46,18 @@ impl Condition {
                 Some(at) => (&word[..at], AttributeState::Value(value(&word[at + 1..])?)),
             },
         };
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-        match std::str::from_utf8(name) {
-            Ok(name) if !name.is_empty() && !name.starts_with('-') && name.bytes().all(|b| is_part(&b)) => {
-                Ok(Condition { name: name.to_owned(), state })
-            }
-            _ => {
-                let name = String::from_utf8_lossy(name);
-                Err(PathError::Spec(format!("invalid attribute name {name}")))
-            }
+        let shown = String::from_utf8_lossy(name).into_owned();
+        match is_attribute_name(name) {
+            true => Ok(Condition { name: shown, state }),
+            false => Err(PathError::Spec(format!("invalid attribute name {shown}"))),
         }
     }
+}
+
+/// Whether git allows this name of an attribute.
+pub(crate) fn is_attribute_name(name: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    !name.is_empty() && !name.starts_with(b"-") && name.iter().all(is_part)
 }
 
 /// A value without backslashes before its characters.

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use packrace_object::ObjectId;
 
-pub(crate) use self::attributes::{AttributeState, Condition, PathAttributes};
+pub(crate) use self::attributes::{AttributeState, Condition, PathAttributes, is_attribute_name};
 pub use self::ignore::IgnoreRules;
 pub use self::leading::LeadingDirs;
 pub use self::nested::{NestedHead, head_of_nested};
