@@ -469,6 +469,7 @@ cd s
 git hash-object ../x.g y.g
 git add y.g z.o
 git ls-files -s
+
 ## attribute files with lines that are ignored
 # state: no-fsck
 history 2

@@ -225,6 +225,7 @@ stock -C 'a tree' worktree add -q ../other
 safe "$PWD/other" other
 safe "$PWD/a tree" other 2>&1 | sed "s|$PWD|HERE|g"
 safe "$PWD/a tree/.git/worktrees/other" other 2>&1 | sed "s|$PWD|HERE|g"
+
 ## new files of a shared repository
 # state: no-pseudorefs no-files no-config
 # in: files reftable

@@ -154,10 +154,7 @@ impl Cause {
             | Cause::Duplicate { via: Some(_), .. }
             | Cause::DuplicateHead(_) => "refname conflict",
             Cause::NoObject { .. } | Cause::NotACommit { .. } => "invalid new value provided",
-            Cause::Endless
-            | Cause::Broken(_)
-            | Cause::Blocked(_)
-            | Cause::Duplicate { via: None, .. } => "",
+            Cause::Endless | Cause::Broken(_) | Cause::Blocked(_) | Cause::Duplicate { via: None, .. } => "",
         }
     }
 
