@@ -465,6 +465,7 @@ echo '*.g text' >../attributes
 echo '*.o' >../ignored
 stock config core.attributesFile ../attributes
 stock config core.excludesFile ../ignored
+stock config advice.addIgnoredFile false
 cd s
 git hash-object ../x.g y.g
 git add y.g z.o

@@ -175,7 +175,7 @@ impl ObjectReader {
     /// The kind and size of an object, without inflating all of it; `None` if there is no such object.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
         let snapshot = self.snapshot.clone();
-        let found = self.find_kind_and_size(&*snapshot.replacement(id)?);
+        let found = self.find_kind_and_size(&snapshot.replacement(id)?);
         self.checked(found)
     }
 
@@ -206,7 +206,7 @@ impl ObjectReader {
 
     /// The kind of an object, for a packed one from entry headers alone; `None` if there is no such object.
     pub fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
-        if let Some(ix) = self.snapshot.lookup(&*self.snapshot.replacement(id)?) {
+        if let Some(ix) = self.snapshot.lookup(&self.snapshot.replacement(id)?) {
             let mut at = self.snapshot.locate(ix);
             for _ in 0..=MAX_CHAIN {
                 match self.entry(at).map(|header| header.kind) {

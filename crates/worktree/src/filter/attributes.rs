@@ -70,16 +70,17 @@ impl Attributes {
         let mut outside = Search::default();
         add(&mut outside, b"[attr]binary -diff -merge -text", "[builtin]", &mut names, true, messages)?;
         let files = repository.attribute_files();
+        // Files are shown as they are seen from the top.
+        let place = packrace_os::real_path(top).unwrap_or_else(|_| top.to_owned());
+        let shown = |path: &Path| path.strip_prefix(&place).unwrap_or(path).to_string_lossy().into_owned();
         for path in &files.outside {
             if let Some(bytes) = read(path, false, messages) {
-                add(&mut outside, &bytes, &path.to_string_lossy(), &mut names, true, messages)?;
+                add(&mut outside, &bytes, &shown(path), &mut names, true, messages)?;
             }
         }
         let (mut info, mut held) = (Search::default(), Vec::new());
         if let Some(bytes) = read(&files.info, false, messages) {
-            let place = packrace_os::real_path(top).unwrap_or_else(|_| top.to_owned());
-            let shown = files.info.strip_prefix(place).unwrap_or(&files.info).to_string_lossy();
-            add(&mut info, &bytes, &shown, &mut names, true, &mut held)?;
+            add(&mut info, &bytes, &shown(&files.info), &mut names, true, &mut held)?;
         }
         let case = levels::case(repository.config())?;
         let (outcome, levels, top) = (outcome(&names, &selection), Levels::default(), top.to_owned());
