@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_pack::maintain::commit_graph::FreshFilters;
 use packrace_store::refs::{RefStorage, is_good_name};
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::call::discovery_limits::DiscoveryLimits;
 use crate::call::fatal::Fatal;
+use crate::call::history_variables::HistoryVariables;
 use crate::call::http_variables::HttpVariables;
 use crate::call::identity::{Person, Role};
 use crate::options::GlobalOptions;
@@ -77,8 +77,6 @@ pub struct Environment {
     index_version: Option<String>,
     ref_storage: Option<Vec<u8>>,
     ref_paranoia: Option<String>,
-    /// `GIT_REPLACE_REF_BASE`; `None` if nothing is replaced (`GIT_NO_REPLACE_OBJECTS`).
-    pub(super) replace_refs: Option<Vec<u8>>,
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
@@ -114,8 +112,8 @@ pub struct Environment {
     pub is_quarantined: bool,
     /// Whether reftables are not merged after a change (`GIT_TEST_REFTABLE_AUTOCOMPACTION=false`).
     pub keeps_tables: bool,
-    /// How git's tests set changed-path filters (`GIT_TEST_BLOOM_SETTINGS_*`).
-    pub fresh_filters: FreshFilters,
+    /// How history is read and described.
+    pub history: HistoryVariables,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
     /// Whether packets are traced.
@@ -141,15 +139,6 @@ pub struct InitVariables {
 
 fn path_in(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-fn fresh_filters(text: &dyn Fn(&str) -> Option<String>) -> FreshFilters {
-    let number = |name: &str| text(&format!("GIT_TEST_BLOOM_SETTINGS_{name}"))?.parse::<u32>().ok();
-    FreshFilters {
-        hashes: number("NUM_HASHES"),
-        bits: number("BITS_PER_ENTRY"),
-        max_paths: number("MAX_CHANGED_PATHS").map(|max| max as usize),
-    }
 }
 
 fn text_of(value: Option<OsString>) -> Option<String> {
@@ -212,10 +201,6 @@ impl Environment {
             index_version: text("GIT_INDEX_VERSION"),
             ref_storage: bytes("GIT_REFERENCE_BACKEND"),
             ref_paranoia: text("GIT_REF_PARANOIA"),
-            replace_refs: match get("GIT_NO_REPLACE_OBJECTS") {
-                Some(_) => None,
-                None => Some(bytes("GIT_REPLACE_REF_BASE").unwrap_or_else(|| b"refs/replace/".to_vec())),
-            },
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
@@ -236,7 +221,7 @@ impl Environment {
             http: HttpVariables::from_lookup(get),
             is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
             keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
-            fresh_filters: fresh_filters(&text),
+            history: HistoryVariables::from_lookup(get),
             session_id: String::new(),
             packet_trace: PacketTraceVariables {
                 target: get("GIT_TRACE_PACKET").unwrap_or_default(),

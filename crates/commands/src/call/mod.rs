@@ -6,6 +6,7 @@ pub mod environment;
 pub mod fatal;
 pub(crate) mod git_fetch;
 pub mod git_output;
+pub mod history_variables;
 pub mod http_variables;
 pub mod identity;
 pub mod printable;
@@ -132,7 +133,7 @@ impl Call {
 
     /// The same for commands that show and name history, in which objects are replaced (git-replace).
     pub(crate) fn replacing_options(&self) -> Result<OpenOptions, Fatal> {
-        let replace_refs = self.environment.replace_refs.clone();
+        let replace_refs = self.environment.history.replace_refs.clone();
         Ok(OpenOptions { replace_refs, ..self.fetching_options()? })
     }
 

@@ -147,7 +147,7 @@ impl Plan {
             max_new: max_new_filters,
             in_order_of_tips: matches!(self.source, CommitSource::StdinPacks | CommitSource::AllPacks),
             threads: Settings::threads(config, available_threads())?,
-            fresh: call.environment.fresh_filters,
+            fresh: call.environment.history.fresh_filters,
         };
         let writing = GraphWriting { split, append, expiry, filters };
         commit_graphs::write(repository, &request_objects, object_dir, tips, writing, progress)?;

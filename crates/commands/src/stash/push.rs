@@ -148,23 +148,45 @@ fn push(
     if !options.quiet {
         say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
     }
+    take_away(context, options, session, &kept, &head, &specs)
+}
+
+/// Removes what is stashed from the index and the work tree.
+fn take_away(
+    context: &Context<'_>,
+    options: &StashKeepOptions,
+    mut session: StashSession<'_>,
+    kept: &StoredStash,
+    head: &Head,
+    specs: &Pathspecs,
+) -> Result<(), Fatal> {
     if options.staged {
-        if let Err(failed) = session.clear_staged(&head)? {
+        if let Err(failed) = session.clear_staged(head)? {
             complain(context.call, &failed.0);
             complain(context.call, &["Cannot remove worktree changes".to_owned()]);
             return Err(Fatal::silent(1));
         }
     } else {
         let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
-        if session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)? {
+        if session.clear(
+            kept,
+            head,
+            is_meant,
+            options.include_untracked || options.all,
+            options.keep_index,
+        )? {
             say(context.call, &[b"Refusing to remove current working directory"])?;
         }
     }
-    if specs.is_empty() && !options.staged {
+    if !specs.is_empty() {
+        return context.finish(session, IndexChange::WithWorkTree);
+    }
+    // All changes are stashed, so whatever led to them ends.
+    if !options.staged {
         session.clear_resolve_undo();
     }
     context.finish(session, IndexChange::WithWorkTree)?;
-    if specs.is_empty() { state::forget_operation(context, false) } else { Ok(()) }
+    state::forget_operation(context, false)
 }
 
 fn nothing_to_keep(

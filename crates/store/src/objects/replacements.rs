@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 use packrace_object::{ObjectId, oid};
 
-use super::snapshot::Snapshot;
 use crate::error::{Error, Reason};
 
 /// Longest chain of objects that replace each other, as in git.
@@ -34,7 +33,8 @@ impl Replacements {
         Replacements { read: Box::new(read), known: OnceLock::new() }
     }
 
-    fn all(&self) -> Result<&Replaced, Error> {
+    /// All of them.
+    pub(super) fn all(&self) -> Result<&Replaced, Error> {
         match self.known.get() {
             Some(known) => Ok(known),
             None => {
@@ -44,7 +44,8 @@ impl Replacements {
         }
     }
 
-    fn last<'a>(&self, id: &'a oid) -> Result<Cow<'a, oid>, Error> {
+    /// The object at the end of the chain that begins with `id`.
+    pub(super) fn last<'a>(&self, id: &'a oid) -> Result<Cow<'a, oid>, Error> {
         let all = self.all()?;
         let mut last = Cow::Borrowed(id);
         for _ in 0..=MAX_DEPTH {
@@ -54,21 +55,5 @@ impl Replacements {
             }
         }
         Err(Reason::Damaged(format!("replace depth too high for object {id}")).into())
-    }
-}
-
-impl Snapshot {
-    /// The object whose content counts as that of this one: itself, unless the repository was opened with
-    /// [`OpenOptions::replace_refs`](crate::OpenOptions::replace_refs) and it is replaced.
-    pub fn replacement<'a>(&self, id: &'a oid) -> Result<Cow<'a, oid>, Error> {
-        match self.replacements() {
-            Some(replacements) => replacements.last(id),
-            None => Ok(Cow::Borrowed(id)),
-        }
-    }
-
-    /// Whether commits may have other parents than a commit-graph says. An error is reported when an object is read.
-    pub(super) fn may_replace(&self) -> bool {
-        self.replacements().is_some_and(|replacements| replacements.all().map_or(true, |all| !all.is_empty()))
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use packrace_object::ObjectId;
 use packrace_os::trace::{self, ChildClass, TracedChild};
 
-use super::process::{Answer, FilterProcess};
+use super::process::{FilterAnswer, FilterProcess};
 
 /// The direction of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,9 +147,9 @@ impl Processes {
             return None;
         }
         match process.convert(word, &task.facts(), task.content) {
-            Answer::Content(converted) => return Some(converted),
-            Answer::Refused | Answer::Stopped => {}
-            Answer::Broken => {
+            FilterAnswer::Content(converted) => return Some(converted),
+            FilterAnswer::Refused | FilterAnswer::Stopped => {}
+            FilterAnswer::Broken => {
                 messages.push(format!("error: external filter '{shown}' failed"));
                 if let Some((process, traced)) = self.running.remove(command) {
                     let mut child = process.into_child();

@@ -26,7 +26,7 @@ pub(super) struct FilterProcess {
 }
 
 /// What a process made of a file.
-pub(super) enum Answer {
+pub(super) enum FilterAnswer {
     /// The converted content.
     Content(Vec<u8>),
     /// It cannot convert this file, and goes on.
@@ -80,15 +80,15 @@ impl FilterProcess {
     }
 
     /// Lets it convert a file. `facts` are what it is told besides.
-    pub(super) fn convert(&mut self, way: &str, facts: &[(&str, Vec<u8>)], content: &[u8]) -> Answer {
-        let answer = self.ask(way, facts, content).unwrap_or(Answer::Broken);
-        if matches!(answer, Answer::Stopped) {
+    pub(super) fn convert(&mut self, way: &str, facts: &[(&str, Vec<u8>)], content: &[u8]) -> FilterAnswer {
+        let answer = self.ask(way, facts, content).unwrap_or(FilterAnswer::Broken);
+        if matches!(answer, FilterAnswer::Stopped) {
             self.capabilities.retain(|capability| *capability != way);
         }
         answer
     }
 
-    fn ask(&mut self, way: &str, facts: &[(&str, Vec<u8>)], content: &[u8]) -> io::Result<Answer> {
+    fn ask(&mut self, way: &str, facts: &[(&str, Vec<u8>)], content: &[u8]) -> io::Result<FilterAnswer> {
         let mut lines = vec![[b"command=", way.as_bytes()].concat()];
         lines.extend(facts.iter().map(|(key, value)| [key.as_bytes(), b"=", value].concat()));
         let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
@@ -102,18 +102,18 @@ impl FilterProcess {
         self.input.write_all(FLUSH)?;
         match self.status()?.as_deref() {
             Some(b"success") => {}
-            Some(b"error") => return Ok(Answer::Refused),
-            Some(b"abort") => return Ok(Answer::Stopped),
-            _ => return Ok(Answer::Broken),
+            Some(b"error") => return Ok(FilterAnswer::Refused),
+            Some(b"abort") => return Ok(FilterAnswer::Stopped),
+            _ => return Ok(FilterAnswer::Broken),
         }
         let mut converted = Vec::new();
         while self.packet(&mut converted)? {}
         // The process may report a failure after the content.
         Ok(match self.status()?.as_deref() {
-            None | Some(b"success") => Answer::Content(converted),
-            Some(b"error") => Answer::Refused,
-            Some(b"abort") => Answer::Stopped,
-            Some(_) => Answer::Broken,
+            None | Some(b"success") => FilterAnswer::Content(converted),
+            Some(b"error") => FilterAnswer::Refused,
+            Some(b"abort") => FilterAnswer::Stopped,
+            Some(_) => FilterAnswer::Broken,
         })
     }
 

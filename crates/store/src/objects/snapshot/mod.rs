@@ -2,6 +2,7 @@
 
 mod damage;
 mod fetch;
+mod replace;
 
 pub use damage::check_unchanged;
 
@@ -26,7 +27,6 @@ use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::objects::pack::Pack;
 use crate::objects::pack_dir::PackDirs as KnownPacks;
 use crate::objects::pack_set::{PackSet, Unit, UnitIndex};
-use crate::objects::replacements::Replacements;
 use crate::objects::sources::{AttributeSources, Sources};
 
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository.
@@ -269,10 +269,6 @@ impl Snapshot {
     /// The shallow boundary of this repository's own history.
     pub fn shallow(&self) -> &[ObjectId] {
         &self.shared.sources.shallow
-    }
-
-    pub(super) fn replacements(&self) -> Option<&Replacements> {
-        self.shared.sources.replacements.as_deref()
     }
 
     /// The commit-graph, if there is one that may be used: not if objects are replaced. Opened and checked on first use.
