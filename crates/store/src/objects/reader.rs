@@ -127,9 +127,8 @@ impl ObjectReader {
     /// Reads the object of this name, packed or loose.
     pub fn read(&mut self, id: &oid) -> Result<Object, Error> {
         let mut data = Vec::new();
-        let snapshot = self.snapshot.clone();
-        let id = &*snapshot.replacement(id)?;
-        let kind = match snapshot.lookup(id) {
+        let id = &*self.snapshot.replacement(id)?;
+        let kind = match self.snapshot.lookup(id) {
             Some(ix) => self.read_at(ix, &mut data)?,
             None => {
                 let unpacked = self.read_unpacked(id, &mut data);
@@ -174,8 +173,8 @@ impl ObjectReader {
 
     /// The kind and size of an object, without inflating all of it; `None` if there is no such object.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
-        let snapshot = self.snapshot.clone();
-        let found = self.find_kind_and_size(&snapshot.replacement(id)?);
+        let id = &*self.snapshot.replacement(id)?;
+        let found = self.find_kind_and_size(id);
         self.checked(found)
     }
 
