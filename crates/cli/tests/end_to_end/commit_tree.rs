@@ -92,12 +92,16 @@ fn trees_and_parents() {
 }
 
 #[test]
-fn signing_is_refused_by_name() {
+fn without_git_signing_is_refused_by_name() {
     let commits = Commits(IndexTwins::new(&[]));
     for (args, name) in [(["-S", "-mx"], "switch `S'"), (["--gpg-sign", "-mx"], "option `gpg-sign'")] {
         let [_, ours] = commits.0.tops();
-        let output =
-            packrace_with(&ours, &[&["commit-tree"][..], &args, &["HEAD^{tree}"]].concat(), b"", &[]);
+        let output = packrace_with(
+            &ours,
+            &[&["commit-tree"][..], &args, &["HEAD^{tree}"]].concat(),
+            b"",
+            &[("PATH", "")],
+        );
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(129), "{stderr}");
         assert!(stderr.contains(name), "{stderr}");

@@ -63,7 +63,7 @@ pub(super) fn apply(
 ) -> Result<(), Fatal> {
     let mut session = context.begin()?;
     let applied = session.apply(stash, mode, names)?;
-    for line in applied.output.iter().filter(|_| !is_quiet) {
+    for line in applied.output.iter().chain(applied.merge_lines.iter().filter(|_| !is_quiet)) {
         say(context.call, &[line.as_bytes()])?;
     }
     complain(context.call, &session.take_messages());

@@ -44,6 +44,8 @@ pub struct Applied {
     pub shows_status: bool,
     /// Lines for standard output.
     pub output: Vec<String>,
+    /// What the merge says, for standard output, too, unless the user wants it quiet.
+    pub merge_lines: Vec<String>,
     /// Lines for standard error.
     pub errors: Vec<String>,
 }
@@ -88,7 +90,7 @@ impl StashSession<'_> {
             }
             return Ok(applied);
         }
-        applied.output.extend(merged.messages.iter().cloned());
+        applied.merge_lines.extend(merged.messages.iter().cloned());
         match merged.conflicts.is_empty() {
             false => {
                 self.write_skipped_conflicts(&merged)?;

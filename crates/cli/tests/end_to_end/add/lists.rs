@@ -108,7 +108,7 @@ fn pathspecs() {
          T add -n ':^d'
          T add -n ':(exclude)d' a
          T add -n ':(literal)*'
-         T add -n '*'
+         T add -n 'd/*'
          T add -n '\\*'
          T --literal-pathspecs version >/dev/null 2>&1; true
          GIT_LITERAL_PATHSPECS=1 T add -n '*'

@@ -34,7 +34,7 @@ fn conflicts() {
     let lines = ["stash apply", "stash pop"];
     check(CHANGE, OTHER, &lines);
     check(CHANGE, &format!("git config merge.conflictStyle diff3; {OTHER}"), &lines);
-    check(CHANGE, &format!("git config merge.conflictStyle zdiff3; {OTHER}"), &["stash pop -q"]);
+    check(CHANGE, &format!("git config merge.conflictStyle zdiff3; {OTHER}"), &["stash pop"]);
     check(&format!("{CHANGE}; echo s >> b; git add b"), OTHER, &["stash apply --index"]);
     check(&format!("{CHANGE}; echo s >> b"), OTHER, &["stash pop"]);
     check(&format!("{CHANGE}; git add a"), OTHER, &["stash pop --index"]);
