@@ -90,6 +90,7 @@ const HARMLESS: &[&str] = &[
     "core.symlinks",
     "core.trustctime",
     "core.untrackedcache",
+    "core.usereplacerefs",
     "core.warnambiguousrefs",
     "diff.renamelimit",
     "extensions.objectformat",
@@ -134,6 +135,7 @@ const HARMLESS: &[&str] = &[
     "merge.conflictstyle",
     "merge.default",
     "merge.directoryrenames",
+    "merge.renormalize",
     "midx.version",
     "pack.allowpackreuse",
     "pack.compression",
@@ -199,6 +201,7 @@ const HARMLESS: &[&str] = &[
     "repack.usedeltabaseoffset",
     "repack.usedeltaislands",
     "repack.writebitmaps",
+    "rerere.enabled",
     "sparse.expectfilesoutsideofpatterns",
     "splitindex.maxpercentchange",
     "splitindex.sharedindexexpire",
@@ -264,7 +267,7 @@ const SECTIONS: [&str; 9] =
     ["bitmappseudomerge", "bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
-const BY_KEY: [&str; 12] = [
+const BY_KEY: [&str; 13] = [
     "string",
     "strings",
     "boolean",
@@ -277,6 +280,7 @@ const BY_KEY: [&str; 12] = [
     "own_boolean",
     "value",
     "local_integer",
+    "file_from_top",
 ];
 
 const BY_SECTION: [&str; 3] = ["section", "subsections", "local_section"];
