@@ -57,6 +57,7 @@ mod quarantine;
 mod quoted;
 pub mod refs;
 mod repository;
+mod shell_words;
 
 pub use config::fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
 pub use config::parameters::parse_config_parameters;
@@ -86,6 +87,7 @@ pub use repository::roots::{Roots, ref_tips, roots};
 pub use repository::skipped_refs::SkippedRefs;
 pub use repository::work_trees::{WorkTreePlace, WorkTreeReflogs, all_reflogs};
 pub use repository::{AttributeFiles, OpenOptions, Repository, RepositorySearch};
+pub use shell_words::{shell_quoted, shell_word};
 
 #[cfg(test)]
 mod tests {

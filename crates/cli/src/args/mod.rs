@@ -60,7 +60,7 @@ pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use packrace_commands::git_output::{has_paths, is_log, is_signed_commit};
+use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 

@@ -70,10 +70,9 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     } else {
         // A repository found by search may belong to another user, whose configuration is not trusted.
         options.check_ownership = true;
-        let start = current()?;
         let open = |found: &Candidate| {
             let work_tree = found.work_tree.map(Path::to_owned);
-            let search = Some(RepositorySearch { start: start.clone(), work_tree });
+            let search = Some(RepositorySearch { start: found.start.to_owned(), work_tree });
             match Repository::open(&found.git_dir, &OpenOptions { search, ..options.clone() }) {
                 // As in git, what is only named so is passed by.
                 Err(error) if error.is_no_repository() => Ok(None),
@@ -141,6 +140,8 @@ enum Discovery<T> {
 /// What may be a git directory, or a file that names it.
 struct Candidate<'a> {
     git_dir: PathBuf,
+    /// Where the search began, without links.
+    start: &'a Path,
     /// The directory whose `.git` it is.
     work_tree: Option<&'a Path>,
     /// What git calls it, if not by its path: git goes to the top of the work tree.
@@ -157,6 +158,7 @@ fn search<T>(
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
     let ceiling = limits.ceiling_above(&start);
     let identity = |path: &Path| packrace_os::identity(path, Role::Config).ok().flatten();
+    let candidate = |git_dir, work_tree, shown| Candidate { git_dir, start: &start, work_tree, shown };
     let mut file_system = None;
     for directory in start.ancestors() {
         if ceiling.as_deref() == Some(directory) {
@@ -173,17 +175,13 @@ fn search<T>(
         }
         let inside = directory.join(".git");
         if identity(&inside).is_some()
-            && let Some(found) =
-                open(&Candidate { git_dir: inside, work_tree: Some(directory), shown: Some(".git") })?
+            && let Some(found) = open(&candidate(inside, Some(directory), Some(".git")))?
         {
             return Ok(Discovery::Found(found));
         }
         if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some())
-            && let Some(found) = open(&Candidate {
-                git_dir: directory.to_owned(),
-                work_tree: None,
-                shown: (directory == start).then_some("."),
-            })?
+            && let Some(found) =
+                open(&candidate(directory.to_owned(), None, (directory == start).then_some(".")))?
         {
             return Ok(Discovery::Found(found));
         }

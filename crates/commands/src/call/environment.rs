@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_store::refs::{RefStorage, is_good_name};
-use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, split_alternates};
+use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, shell_quoted, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::call::discovery_limits::DiscoveryLimits;
@@ -382,8 +382,8 @@ impl Environment {
             return variables;
         }
         let typed = globals.config.iter().map(|text| match split_assignment(text) {
-            (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
-            (name, None) => format!("{}=", quote(&name)),
+            (name, Some(value)) => format!("{}={}", shell_quoted(&name), shell_quoted(&value)),
+            (name, None) => format!("{}=", shell_quoted(&name)),
         });
         let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
         variables.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into()));
@@ -471,11 +471,6 @@ fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
         rest = rest.trim_start();
     }
     Some(found)
-}
-
-/// Quotes a word so that a shell, and [`unquote`], can read it.
-pub(crate) fn quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'"))
 }
 
 /// One word in single quotes; `'\''` and `'\!'` stand for the characters themselves.

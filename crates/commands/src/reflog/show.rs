@@ -9,7 +9,7 @@ use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::git_output::leave_log;
+use crate::call::left_to_git::leave_log;
 use crate::options::{LogOptions, ReflogShowOptions};
 use crate::ref_filter::{self, DateFormat, ListedObjects, LogFormat, LogStyle, ShownEntry, Values, shorten};
 use crate::revisions::{FirstEntry, current_branch, entry, first_entry, logged_name, ref_name, shown_count};

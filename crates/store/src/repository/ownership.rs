@@ -7,6 +7,7 @@ use super::discovery::{FoundGitDir, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
+use crate::shell_words::shell_word;
 
 /// The superuser.
 const ROOT: u32 = 0;
@@ -56,15 +57,6 @@ pub(super) fn check(
          \tgit config --global --add safe.directory {word}"
     ))
     .into())
-}
-
-/// As a person would type it: in quotes only if it needs them.
-fn shell_word(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+,-./:=@_^".contains(&byte);
-    if text.bytes().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''").replace('!', r"'\!'"))
 }
 
 /// Whether one value of `safe.directory` covers `path`; `here` is the current directory.

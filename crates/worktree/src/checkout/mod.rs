@@ -152,7 +152,7 @@ impl WorkTree {
     }
 
     /// Whether this is the current directory of the process.
-    pub fn is_current(&self, place: &Path) -> bool {
+    fn is_current(&self, place: &Path) -> bool {
         self.current.as_deref() == Some(place)
     }
 

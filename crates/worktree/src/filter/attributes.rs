@@ -71,8 +71,10 @@ impl Attributes {
         add(&mut outside, b"[attr]binary -diff -merge -text", "[builtin]", &mut names, true, messages)?;
         let files = repository.attribute_files();
         // Files are shown as they are seen from the top.
-        let place = packrace_os::real_path(top).unwrap_or_else(|_| top.to_owned());
-        let shown = |path: &Path| path.strip_prefix(&place).unwrap_or(path).to_string_lossy().into_owned();
+        let shown = |path: &Path| {
+            let place = packrace_os::real_path(top).unwrap_or_else(|_| top.to_owned());
+            path.strip_prefix(place).unwrap_or(path).to_string_lossy().into_owned()
+        };
         for path in &files.outside {
             if let Some(bytes) = read(path, false, messages) {
                 add(&mut outside, &bytes, &shown(path), &mut names, true, messages)?;

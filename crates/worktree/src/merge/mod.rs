@@ -138,6 +138,7 @@ pub fn merge(
         options,
     );
     let mut outcome = match outcome {
+        // The library says so in words alone.
         Err(error) if format!("{error:#}").contains("External merge driver failed") => return Ok(None),
         outcome => outcome.map_err(failed)?,
     };

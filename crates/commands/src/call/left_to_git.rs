@@ -1,5 +1,5 @@
-//! What changes the output of `git log` and `git diff`, and packrace does not follow: with it, git does the command, if there is
-//! one. So does it commits that are to be signed.
+//! Calls that git does, if there is one: commits that are to be signed, and lists and differences whose form packrace does not
+//! follow.
 
 use std::ffi::OsString;
 
