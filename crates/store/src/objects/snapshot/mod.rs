@@ -504,8 +504,10 @@ impl Snapshot {
         let known = &later.as_ref().map_or(&self.shared, |later| &later.shared);
         let is_in_doubt = in_doubt && !known.are_pack_dirs_settled;
         if is_in_doubt || look_at_pack_dirs(&self.dirs)? != known.pack_dirs {
+            // It gets names of objects that are replaced already, and of delta bases, which never are.
+            let (use_commit_graph, use_bitmap, replacements) = (false, false, None);
             let sources =
-                Sources { use_commit_graph: false, use_bitmap: false, ..self.shared.sources.clone() };
+                Sources { use_commit_graph, use_bitmap, replacements, ..self.shared.sources.clone() };
             *later = {
                 let later = Snapshot::take(sources, self.attributes.clone(), &self.shared.known_packs)?;
                 later.list_packs()?;
