@@ -360,3 +360,73 @@ for holder in '1\n' '2147483647\n' 2147483647; do
     git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:dir1/file1),x
 done
 rm .git/index*lock
+
+## tags that a migration has not peeled
+# needs git: 2.55
+# state: no-logs
+stock init -q --ref-format=reftable
+commit one
+stock tag -a -m x v1
+stock refs migrate --ref-format=files
+git show-ref -d
+git for-each-ref --format='%(refname) %(*objectname)'
+git for-each-ref --points-at=HEAD
+git upload-pack --advertise-refs . | tr -d '\0' | grep -a '{}'
+stock init -q clone
+cd clone
+git fetch -q .. main
+git for-each-ref
+
+## dates of authors and committers in many forms
+repository
+tree=$(git write-tree)
+show() {
+    git commit-tree -m x "$tree" >id && stock log -1 --format='%ad|%cd' --date=raw "$(cat id)"
+}
+for date in '1112911993 +0060' '@1 +9999' '@1 -0090' '7 Apr 2005 22:13:13 CEST' '7 Apr 2005 22:13:13 pdt' \
+    '7 Apr 2005 22:13:13Z' 'Thu Apr 7 22:13:13 2005' '2005-04-07 22:13:13 PDT' '2005.04.07 22:13:13 EST' \
+    '04/07/2005 22:13 -0500' '4/7/2005 1:2:3' '31/12/2005 1:2:3' '4.1.2005 10:00:00' '07.04.2005 22:13:13 +0200' \
+    '2005/04/07 22:13' '10:00 7 April 2005' '2005-04-07T22:13:13,5+02' '2005-04-07T22:13:13.019-05:30' \
+    '20050407T221313' '20050407 2213 10:00' '7th April 2005 10:13 pm' '7 Apr 05 10:00' '4/7/99 10:00' \
+    'April 7, 2005 24:00' '30 Feb 2005 10:00' '10:00 Apr 2005' '7 Apr 2005 10:00 foo +2400' \
+    '7 Apr 2005 10:00 CET PDT +0530' '2099-12-31 23:59:59 +0000' '1112911993 CEST' '7 Apr 2005 10:00 0530'; do
+    GIT_AUTHOR_DATE=$date show
+    GIT_COMMITTER_DATE=$date TZ=EST5 show
+done
+
+## dates of authors and committers that are none
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+repository
+tree=$(git write-tree)
+for date in '-1 +0000' '@-1 +0000' 1969-12-31T23:59:59Z 1960-01-01T00:00:00Z '1 +9999' '1 +000' '@1 +000' \
+    '99999999999 +0000' '253402300800 +0000' '9223372036854775807 +0000' '2100-01-01 00:00 +0000' \
+    '@18446744073709551615 +0000' 2005-04-07 '7 Apr 2005' '10:00' '7-Apr-2005 10:00' '2005-04-32 10:00' \
+    yesterday '2 weeks ago'; do
+    GIT_AUTHOR_DATE=$date git commit-tree -m x "$tree"
+done
+
+## dates of authors and committers beyond the limits of git in their zones
+# needs git: 2.55
+# exits: 128 128
+repository
+tree=$(git write-tree)
+for date in '2099-12-31 23:59:59 -0100' '1970-01-01 00:59 +0100'; do
+    GIT_AUTHOR_DATE=$date git commit-tree -m x "$tree"
+done
+
+## entries of reflogs by dates in many forms
+# exits: 128 128 128
+repository
+commit one
+commit two
+commit three
+for date in 'Thu Apr 7 22:15:30 2005' '10:00 8 April 2005' '07.04.2005 22:16' '2005-04-07 17:16:30 EST' \
+    '7/4/2005 22:15' 'noon 8 Apr 2005' 'Apr 9 2005' '9.4.2005' 'noon yesterday' 'yesterday noon' \
+    '10:00 yesterday' yesterday.midnight 'last friday' 'tea last Monday' 'last wed at noon' noon midnight \
+    '10:00 7 April 2005' 'Apr 5 2005'; do
+    git update-ref refs/heads/found "main@{$date}"
+    stock log -1 --format=%s found
+done
+for date in friday foo EST; do
+    git update-ref refs/heads/found "main@{$date}"
+done

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use packrace_store::Config;
+use packrace_store::expiry::written::date;
 
 use crate::call::fatal::Fatal;
 use crate::call::users;
@@ -86,8 +87,9 @@ impl Person {
             None => User::of_process().name().into_bytes(),
         };
         if name.is_empty() {
-            let email = String::from_utf8_lossy(&email);
-            return Err(Fatal::new(format!("empty ident name (for <{email}>) not allowed")));
+            let why = format!("empty ident name (for <{}>) not allowed", String::from_utf8_lossy(&email));
+            // Who sets the variable knows how names are set.
+            return Err(if self.name.is_some() { Fatal::new(why) } else { unknown(why) });
         }
         if without_crud(&name).is_empty() {
             let name = String::from_utf8_lossy(&name);
@@ -96,21 +98,23 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// The same; if nothing is configured and `user.useConfigOnly` forbids guessing, the given name and
-    /// address.
+    /// The same, with the given name and address for what neither the environment nor the configuration says:
+    /// as in git, the machine is not asked then, nor is `EMAIL` read.
     pub fn known_or(
         &self,
         role: Role,
         config: &Config,
         (name, email): (&str, &str),
     ) -> Result<Vec<u8>, Fatal> {
-        let said = self.said(role, config);
-        if (said.0.is_none() || said.1.is_none()) && config.boolean("user.useConfigOnly")?.unwrap_or(false) {
-            return self.line(name.as_bytes(), email.as_bytes());
+        let mut person = Person { fallback_email: None, ..self.clone() };
+        let said = person.said(role, config);
+        if said.0.is_none() {
+            person.name = Some(name.into());
         }
-        let name = said.0.unwrap_or_else(|| User::of_process().name().into_bytes());
-        let email = said.1.unwrap_or_else(|| User::of_process().email().into_bytes());
-        self.line(&name, &email)
+        if said.1.is_none() {
+            person.email = Some(email.into());
+        }
+        person.known(role, config)
     }
 
     /// Name and mail from the environment or the configuration.
@@ -132,19 +136,36 @@ impl Person {
     }
 
     fn date(&self) -> Result<String, Fatal> {
-        let time = match self.date.as_deref().filter(|date| !date.is_empty()) {
-            None => now(self.time_zone.as_deref()),
-            Some(text) => {
-                let plain = text.strip_prefix('@').unwrap_or(text);
-                let parsed = gix_date::parse_header(plain).filter(|_| plain.contains(' '));
-                let parsed = parsed.or_else(|| gix_date::parse(plain, Some(gix_date::Zoned::now())).ok());
-                parsed.ok_or_else(|| Fatal::new(format!("invalid date format: {text}")))?
+        let local = self.time_zone.as_deref();
+        let (seconds, zone) = match self.date.as_deref().filter(|date| !date.is_empty()) {
+            None => {
+                let now = now(local);
+                (now.seconds.max(0).unsigned_abs(), now.offset / 60)
             }
+            Some(text) => exact(text)
+                .or_else(|| {
+                    let (seconds, zone) = date(text, |clock| offset_of(local, clock))?;
+                    Some((u64::try_from(seconds).ok()?, zone))
+                })
+                .ok_or_else(|| Fatal::new(format!("invalid date format: {text}")))?,
         };
-        let minutes = time.offset.abs() / 60;
-        let sign = if time.offset < 0 { '-' } else { '+' };
-        Ok(format!("{} {sign}{:02}{:02}", time.seconds, minutes / 60, minutes % 60))
+        let (sign, minutes) = (if zone < 0 { '-' } else { '+' }, zone.abs());
+        Ok(format!("{seconds} {sign}{:02}{:02}", minutes / 60, minutes % 60))
     }
+}
+
+/// Seconds since 1970 and minutes east of UTC of `@5 +0100`. As in git, neither has a limit.
+fn exact(text: &str) -> Option<(u64, i32)> {
+    let (seconds, zone) = text.strip_prefix('@')?.split_once(' ')?;
+    let digits = zone.strip_prefix(['+', '-']).filter(|digits| digits.len() == 4)?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(seconds) || !is_number(digits) {
+        return None;
+    }
+    let number: i32 = digits.parse().ok()?;
+    let minutes = number / 100 * 60 + number % 100;
+    let seconds = seconds.parse::<u64>().ok().filter(|seconds| *seconds < u64::MAX)?;
+    Some((seconds, if zone.starts_with('-') { -minutes } else { minutes }))
 }
 
 /// The user of this process, from the system.
@@ -178,6 +199,13 @@ fn now(time_zone: Option<&str>) -> gix_date::Time {
         Some(zone) => gix_date::Time::new(now.as_second(), zone.to_offset(now).seconds()),
         None => gix_date::Time::now_local_or_utc(),
     }
+}
+
+/// How many seconds east of UTC the local clock is when it shows these seconds since 1970.
+fn offset_of(time_zone: Option<&str>, clock: i64) -> Option<i64> {
+    let zone = zone(time_zone).unwrap_or_else(|| gix_date::Zoned::now().time_zone().clone());
+    let clock = jiff::Timestamp::from_second(clock).ok()?.to_zoned(TimeZone::UTC).datetime();
+    Some(zone.to_zoned(clock).ok()?.offset().seconds().into())
 }
 
 /// The time zone in `TZ` (tzset(3)): a name, a path or a rule, with an optional colon; without `TZ`, the
@@ -230,8 +258,8 @@ mod tests {
         check(&person(" A <U>., ", "<a@b>", "@7 +0100"), &[], "A U. <a@b> 7 +0100");
         let both = [("user.name", "U"), ("user.email", "u@x"), ("committer.name", "C")];
         check(&person("", "", "2026-01-31 00:00:00 +0000"), &both, "C <u@x> 1769817600 +0000");
-        check(&person("N", "", "1 +0000"), &both, "N <u@x> 1 +0000");
-        let fallback = Person { fallback_email: Some("f@x".into()), ..person("N", "", "1 +0000") };
+        check(&person("N", "", "@1 +0000"), &both, "N <u@x> 1 +0000");
+        let fallback = Person { fallback_email: Some("f@x".into()), ..person("N", "", "@1 +0000") };
         check(&fallback, &[], "N <f@x> 1 +0000");
     }
 
@@ -251,8 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_mean_nothing() {
-        let error = person("a", "b", "what").date().unwrap_err();
-        assert_eq!(error.message, "invalid date format: what");
+    fn dates() {
+        let check = |text: &str, expect: &str| {
+            let person = Person { time_zone: Some("EST5".into()), ..person("a", "b", text) };
+            assert_eq!(person.date().unwrap_or_else(|error| error.message), expect, "{text}");
+        };
+        check("@1 +9999", "1 +10039");
+        check("@1 -0090", "1 -0130");
+        check("@9223372036854775808 +0000", "9223372036854775808 +0000");
+        check("1112911993 +0060", "1112911993 -0500");
+        check("2005-04-07T22:13:13", "1112929993 -0500");
+        check("2005-04-07T22:13:13 PDT", "1112937193 -0700");
+        for text in
+            ["what", "1 +0000", "-1 +0000", "@-1 +0000", "@ +0000", "@1 +000", "@18446744073709551615 +0000"]
+        {
+            check(text, &format!("invalid date format: {text}"));
+        }
     }
 }
