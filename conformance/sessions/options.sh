@@ -289,3 +289,144 @@ git --glob-pathspecs --noglob-pathspecs add -A
 git --literal-pathspecs --icase-pathspecs update-index dir1/file1
 git --literal-pathspecs --icase-pathspecs stash push
 GIT_LITERAL_PATHSPECS=0 GIT_ICASE_PATHSPECS=1 git add dir1
+
+## switches without their values
+# exits: 129 129 129 129 129 129 129 129
+history 1
+git stash -m
+git stash push -qm
+git stash push --message
+git stash store -m
+git init -b
+git init --initial-branch
+git commit-tree -p
+git update-ref -m
+
+## --no- is short for nothing
+# needs git: 2.55
+# exits: 129 129 129 129 129
+history 2
+echo more >dir1/file1
+git stash -q
+git stash drop --no- >/dev/null
+git stash export --no- >/dev/null
+git commit-tree --no- "$(stock write-tree)" >/dev/null
+git write-tree --no- >/dev/null
+git reflog delete --no- HEAD@{0} >/dev/null
+git stash store -m --no- "$(stock rev-parse stash@{0})"
+stock stash list
+
+## of what is untracked, the last option counts
+# state: no-log-of-HEAD
+history 2
+echo ignored >.git/info/exclude
+for options in '-u --no-all' '-a --no-include-untracked' '-a --no-all' '--no-all -u' '-u -a' '-a -u'; do
+    echo "$options" >dir1/file1
+    touch new ignored
+    git stash push -q $options
+    stock status --short --ignored
+done
+
+## labels are for stash apply
+# needs git: 2.55
+# exits: 129 129 129
+history 2
+echo more >dir1/file1
+git stash -q
+git stash pop --label-ours=X
+git stash pop --label-b X
+git stash pop --no-label-theirs
+git stash apply -q --label-o=X
+
+## HEAD is what the beginning of an option means, too
+history 3
+stock branch old HEAD~1
+for option in --contain --merge --no-contain --no-merge --con --no-m; do
+    git for-each-ref --format="$option %(refname)" "$option"
+done
+
+## values of options that have none, and of unknown ones
+# needs git: 2.55
+# exits: 129 129 129 129 129 129 129 129 129
+history 1
+git add --dry-run=x dir1
+git add --no-dry=x dir1
+git show-ref --branches=x
+git update-index --add=x dir1/file1
+git update-index --cacheinfo=100644,$(stock rev-parse HEAD:dir1/file1),q
+git hash-object --stdin=x
+git for-each-ref --ours-label=x
+git add --bogus=a=b --bogus dir1
+git add ---
+
+## -h among other letters, and --help-all
+# needs git: 2.55
+# exits: 129 129 129 129 129 129 129 129 129 129 129 129
+history 1
+for options in 'add -hx' 'add -nh' 'stash -qh' 'stash push -hq' 'repack -adh' 'update-index -qh' 'write-tree -hx' 'reflog expire -nh' 'add --help-all' 'stash pop --help-all' \
+    'index-pack --help-all' 'commit-tree --help-all'; do
+    git $options >out 2>/dev/null
+    head -n 1 out | cut -c1-6
+done
+rm out
+
+## no abbreviations
+# exits: 129 129 129 129
+history 1
+git index-pack --verif x
+git index-pack --std </dev/null
+git unpack-objects --str </dev/null
+git unpack-objects -n --bogus </dev/null
+
+## options that change nothing, and other names of some
+history 1
+echo 1 >a
+git write-tree --ignore-cache-tree --no-ignore-cache-tree
+git write-tree --ign
+git hash-object --no-filters --no-no-filters a
+git show-ref --no-hash
+git show-ref --no-hash --abbrev=5
+git show-ref -hs7 main
+git show-ref -ds4
+
+## numbers behind a letter
+# exits: 129 129 129
+history 1
+git show-ref -sd
+git show-ref -s7d
+git show-ref -qsd
+git show-ref -s-4
+
+## formats of refs are not taken back
+# needs git: 2.55
+# exits: 129 129
+history 1
+git refs migrate --no-ref-format
+git refs migrate --ref-format=reftable --no-ref-format
+
+## messages of stash save
+# state: no-log-of-HEAD
+history 1
+for options in '-m x' '--message y' '--message=y z' 'z -m x' '-m x -m y' '--message=y --no-message'; do
+    echo "$options" >dir1/file1
+    git stash save $options
+done
+stock stash list
+
+## pathspecs from a file are not taken back
+# needs git: 2.55
+# exits: 128
+# state: no-log-of-HEAD
+history 3
+echo dir1/file1 >l
+echo more | tee dir1/file1 >dir2/file2
+git stash push --pathspec-from-file l --no-pathspec-from-file -- dir2
+git stash push --pathspec-from-file l --no-pathspec-from-file
+stock status --short
+git stash push -q --no-pathspec-from-file -- dir2
+
+## options of servers that are taken back
+# needs git: 2.55
+# exits: 128 128
+git upload-pack --stateless-rpc --no-stateless-rpc --timeout=1 --no-timeout --no-http-backend-info-refs nothing
+git receive-pack --no-stateless-rpc --no-skip-connectivity-check --no-http-backend-info-refs nothing

@@ -62,7 +62,6 @@ git index-pack a
 git index-pack --stdin --index-version=5 </dev/null
 
 ## index-pack, arguments that are too few or too many
-# differs: an unknown option is named
 # masks: usage
 # exits: 129 129 129
 repository
@@ -194,7 +193,6 @@ git unpack-objects </dev/null
 printf 'PACK\0\0\0\2\0\0\0\1' | git unpack-objects -q
 
 ## unpack-objects, arguments
-# differs: an unknown option is named
 # masks: usage
 # exits: 129 129
 repository

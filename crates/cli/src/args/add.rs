@@ -6,7 +6,7 @@ use std::ffi::OsString;
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
     "dry_run", "verbose", "interactive", "edit", "force", "update", "renormalize", "intent_to_add", "refresh",
-    "ignore_missing", "sparse", "chmod", "pathspec_from_file", "pathspec_file_nul",
+    "ignore_missing", "sparse", "no_warn_embedded_repo", "chmod", "pathspec_from_file", "pathspec_file_nul",
 ]))]
 pub struct Add {
     /// Change nothing; only print what would change.
@@ -55,9 +55,7 @@ pub struct Add {
     /// Also change paths outside the sparse checkout.
     #[arg(long)]
     pub sparse: bool,
-    #[arg(long, hide = true, overrides_with = "no_warn_embedded_repo")]
-    pub warn_embedded_repo: bool,
-    #[arg(long, hide = true, overrides_with = "warn_embedded_repo")]
+    #[arg(long, hide = true)]
     pub no_warn_embedded_repo: bool,
     /// Set or clear the executable bit in the index.
     #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true)]

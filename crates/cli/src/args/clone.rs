@@ -4,7 +4,7 @@ use super::chosen;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
-#[command(args = super::taken_back(&["quiet", "verbose", "bare", "mirror"]))]
+#[command(args = super::taken_back(&["quiet", "verbose", "bare", "mirror", "no_tags"]))]
 pub struct CloneRepository {
     /// Print only errors.
     #[arg(long, short = 'q')]
@@ -25,10 +25,8 @@ pub struct CloneRepository {
     #[arg(long)]
     pub mirror: bool,
     /// Fetch no tags, now and in later fetches.
-    #[arg(long, overrides_with = "tags")]
+    #[arg(long)]
     pub no_tags: bool,
-    #[arg(long, hide = true, overrides_with = "no_tags")]
-    pub tags: bool,
     /// Point HEAD at this branch, or detach it at this tag.
     #[arg(long, short = 'b', value_name = "NAME", allow_hyphen_values = true)]
     pub branch: Option<OsString>,

@@ -3,6 +3,7 @@ use packrace_commands::numbers;
 use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 
 use super::chosen;
+use super::multi_pack_index::MultiPackIndexCommon;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -31,11 +32,8 @@ pub enum CommitGraphCommand {
     "expire_time",
 ]))]
 pub struct CommitGraphWrite {
-    /// Object directory, as before `write`.
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
-    pub object_dir: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_object_dir: bool,
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
     /// Start from all refs.
     #[arg(long)]
     pub reachable: bool,
@@ -64,14 +62,8 @@ pub struct CommitGraphWrite {
     #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub split: Option<String>,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
-    #[arg(
-        long,
-        value_name = "X",
-        default_value = "2",
-        default_value_if("no_size_multiple", "true", "0"),
-        allow_negative_numbers = true,
-        value_parser = numbers::integer
-    )]
+    #[arg(long, value_name = "X", default_value = "2", default_value_if("no_size_multiple", "true", "0"))]
+    #[arg(allow_negative_numbers = true, value_parser = numbers::integer)]
     pub size_multiple: i64,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
     #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
@@ -79,38 +71,22 @@ pub struct CommitGraphWrite {
     /// Delete files that belong to no chain and are older than WHEN (default: now).
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub expire_time: Option<String>,
-    /// Show progress even if standard error is not a terminal.
-    #[arg(long, overrides_with = "no_progress")]
-    pub progress: bool,
-    /// Show no progress.
-    #[arg(long)]
-    pub no_progress: bool,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["shallow"]))]
 pub struct CommitGraphVerify {
-    /// Object directory, as before `verify`.
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
-    pub object_dir: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_object_dir: bool,
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
     /// Check only the newest file of a chain.
-    #[arg(long, overrides_with = "no_shallow")]
-    pub shallow: bool,
-    #[arg(long, hide = true)]
-    pub no_shallow: bool,
-    /// Show progress even if standard error is not a terminal.
-    #[arg(long, overrides_with = "no_progress")]
-    pub progress: bool,
-    /// Show no progress.
     #[arg(long)]
-    pub no_progress: bool,
+    pub shallow: bool,
 }
 
 impl From<CommitGraphWrite> for CommitGraphWriteOptions {
     fn from(args: CommitGraphWrite) -> Self {
         CommitGraphWriteOptions {
-            object_dir: args.object_dir,
+            object_dir: args.common.object_dir,
             reachable: args.reachable,
             stdin_packs: args.stdin_packs,
             stdin_commits: args.stdin_commits,
@@ -121,7 +97,7 @@ impl From<CommitGraphWrite> for CommitGraphWriteOptions {
             size_multiple: args.size_multiple,
             max_commits: args.max_commits,
             expire_time: args.expire_time,
-            progress: chosen(args.progress, args.no_progress),
+            progress: chosen(args.common.progress, args.common.no_progress),
         }
     }
 }
@@ -129,9 +105,9 @@ impl From<CommitGraphWrite> for CommitGraphWriteOptions {
 impl From<CommitGraphVerify> for CommitGraphVerifyOptions {
     fn from(args: CommitGraphVerify) -> Self {
         CommitGraphVerifyOptions {
-            object_dir: args.object_dir,
+            object_dir: args.common.object_dir,
             shallow: args.shallow,
-            progress: chosen(args.progress, args.no_progress),
+            progress: chosen(args.common.progress, args.common.no_progress),
         }
     }
 }
@@ -142,13 +118,11 @@ impl TryFrom<CommitGraphArgs> for CommitGraphOptions {
     fn try_from(args: CommitGraphArgs) -> Result<Self, Fatal> {
         match args.command {
             CommitGraphCommand::Write(mut write) => {
-                let before = args.object_dir.filter(|_| !write.no_object_dir);
-                write.object_dir = write.object_dir.or(before);
+                write.common.or_before(args.object_dir);
                 Ok(CommitGraphOptions::Write(Box::new((*write).into())))
             }
             CommitGraphCommand::Verify(mut verify) => {
-                let before = args.object_dir.filter(|_| !verify.no_object_dir);
-                verify.object_dir = verify.object_dir.or(before);
+                verify.common.or_before(args.object_dir);
                 Ok(CommitGraphOptions::Verify(verify.into()))
             }
         }

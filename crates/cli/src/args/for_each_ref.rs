@@ -46,16 +46,16 @@ pub struct ForEachRef {
     #[arg(long, value_name = "OBJECT", allow_hyphen_values = true)]
     pub points_at: Vec<OsString>,
     /// List only refs whose tips are reachable from COMMIT (HEAD if the option comes last).
-    #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", allow_hyphen_values = true)]
     pub merged: Vec<OsString>,
     /// List only refs whose tips are not reachable from COMMIT.
-    #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", allow_hyphen_values = true)]
     pub no_merged: Vec<OsString>,
     /// List only refs that contain COMMIT.
-    #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", allow_hyphen_values = true)]
     pub contains: Vec<OsString>,
     /// List only refs that do not contain COMMIT.
-    #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", allow_hyphen_values = true)]
     pub no_contains: Vec<OsString>,
     /// Ignore case in sorting and filtering.
     #[arg(long)]
@@ -68,40 +68,6 @@ pub struct ForEachRef {
     pub include_root_refs: bool,
     /// Refs to show: a full name, a prefix up to a slash, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
-}
-
-/// Options that mean HEAD where nothing follows them.
-const OF_HEAD: [&str; 4] = ["--merged", "--no-merged", "--contains", "--no-contains"];
-
-/// Options that take the next argument, whatever it is.
-const WITH_VALUE: [&str; 10] = [
-    "--merged",
-    "--no-merged",
-    "--contains",
-    "--no-contains",
-    "--count",
-    "--format",
-    "--exclude",
-    "--sort",
-    "--points-at",
-    "--start-after",
-];
-
-/// `--merged` and its like take the next argument, and where there is none, HEAD.
-pub fn add_default_commit(argv: &mut [OsString]) {
-    let Some(command) = argv.iter().position(|arg| arg == "for-each-ref") else { return };
-    let mut is_value = false;
-    let mut needs_head = false;
-    for arg in &argv[command + 1..] {
-        if !is_value && arg == "--" {
-            return;
-        }
-        needs_head = !is_value && OF_HEAD.iter().any(|option| arg == option);
-        is_value = !is_value && WITH_VALUE.iter().any(|option| arg == option);
-    }
-    if let Some(last) = argv.last_mut().filter(|_| needs_head) {
-        last.push("=HEAD");
-    }
 }
 
 impl From<ForEachRef> for ForEachRefOptions {

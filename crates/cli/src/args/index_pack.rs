@@ -93,7 +93,7 @@ pub struct VerifyPack {
 }
 
 /// As git reads it: what follows the digits does not count, and without digits there is no limit.
-fn parse_leading_digits(text: &str) -> Result<u64, String> {
+pub(super) fn parse_leading_digits(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     Ok(text[..digits].parse().unwrap_or(if digits == 0 { 0 } else { u64::MAX }))
 }

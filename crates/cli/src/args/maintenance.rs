@@ -52,12 +52,11 @@ pub enum MaintenanceCommand {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["auto"]))]
 pub struct MaintenanceRun {
     /// Run only tasks that exceed git's thresholds (gc.auto, maintenance.TASK.auto).
-    #[arg(long, overrides_with = "no_auto")]
+    #[arg(long)]
     pub auto: bool,
-    #[arg(long, hide = true)]
-    pub no_auto: bool,
     /// Print no reports and no progress (the default if standard error is not a terminal).
     #[arg(long, overrides_with = "no_quiet")]
     pub quiet: bool,
@@ -73,6 +72,8 @@ pub struct MaintenanceRun {
     /// Done by git, if it is installed.
     #[arg(long, value_name = "FREQUENCY", num_args = 0..=1)]
     pub schedule: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    pub no_schedule: bool,
     /// Run in the background.
     #[arg(long, overrides_with = "no_detach")]
     pub detach: bool,
@@ -82,12 +83,11 @@ pub struct MaintenanceRun {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["auto"]))]
 pub struct MaintenancePlan {
     /// Consider only tasks that exceed git's thresholds.
-    #[arg(long, overrides_with = "no_auto")]
+    #[arg(long)]
     pub auto: bool,
-    #[arg(long, hide = true)]
-    pub no_auto: bool,
     /// Consider only this task; may be repeated.
     #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true)]
     pub tasks: Vec<String>,
@@ -109,6 +109,9 @@ impl TryFrom<Maintenance> for MaintenanceOptions {
     fn try_from(args: Maintenance) -> Result<Self, Fatal> {
         let refused = |what: &str| Err(Fatal::usage(format!("`{what}' is not supported")).unless_git());
         Ok(match args.command {
+            MaintenanceCommand::Run(MaintenanceRun { no_schedule: true, .. }) => {
+                return Err(Fatal::new("--no-schedule is not allowed"));
+            }
             MaintenanceCommand::Run(args) => {
                 if args.schedule.is_some() {
                     return refused("--schedule");

@@ -59,6 +59,7 @@ pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
@@ -190,9 +191,20 @@ impl Command {
             _ => false,
         }
     }
+
+    /// Whether no repository is named where one must be.
+    fn lacks_directory(&self) -> bool {
+        let (Command::UploadPack(UploadPack { directory, .. })
+        | Command::ReceivePack(ReceivePack { directory, .. })) = self
+        else {
+            return false;
+        };
+        directory.is_none()
+    }
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = taken_back(&["stateless_rpc", "http_backend_info_refs", "timeout"]))]
 pub struct UploadPack {
     /// Use DIRECTORY as it is: do not try DIRECTORY/.git or DIRECTORY.git.
     #[arg(long, overrides_with = "no_strict")]
@@ -214,6 +226,7 @@ pub struct UploadPack {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = taken_back(&["skip_connectivity_check", "stateless_rpc", "http_backend_info_refs"]))]
 pub struct ReceivePack {
     /// Show no progress.
     #[arg(short, long, overrides_with = "no_quiet")]
@@ -291,13 +304,22 @@ pub enum Parsed<C> {
     },
 }
 
+/// Commands of git that know no abbreviations of options.
+const WITHOUT_ABBREVIATIONS: [&str; 2] = ["index-pack", "unpack-objects"];
+
+/// What all options begin with that take others back. It is short for none of them, even where there is only one.
+const NO: &str = "no-";
+
 /// The command line as clap knows it. As in git, long options can be abbreviated behind the command, and not before it.
 pub fn command_line() -> clap::Command {
     command_line_of::<Command>()
 }
 
 fn command_line_of<C: Subcommand>() -> clap::Command {
-    Cli::<C>::command().mut_subcommands(|command| command.infer_long_args(true))
+    Cli::<C>::command().mut_subcommands(|command| {
+        let has_abbreviations = !WITHOUT_ABBREVIATIONS.contains(&command.get_name());
+        command.infer_long_args(has_abbreviations)
+    })
 }
 
 /// A command line in which the command stands even if it is the name of the program.
@@ -321,7 +343,6 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     end_options(&mut argv);
     expand_counts(&mut argv);
     update_index::join_cache_info(&mut argv);
-    for_each_ref::add_default_commit(&mut argv);
     if let Err(token) = stash::add_default_command(&mut argv) {
         let token = token.to_string_lossy();
         let text = format!(
@@ -331,17 +352,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     }
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
     match typed::<Command>(&argv) {
-        Ok((_, Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) }))
-            if globals.git_dir.is_none() =>
-        {
-            let text = usage_of("upload-pack");
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
-        }
-        Ok((_, Cli { globals, command: Command::ReceivePack(ReceivePack { directory: None, .. }) }))
-            if globals.git_dir.is_none() =>
-        {
-            let text = format!("fatal: you must specify a directory\n\n{}", usage_of("receive-pack"));
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        Ok((name, cli)) if cli.globals.git_dir.is_none() && cli.command.lacks_directory() => {
+            let reason = if name == "receive-pack" { "fatal: you must specify a directory\n\n" } else { "" };
+            Parsed::Answer { text: format!("{reason}{}", usage_of(&name)), to_stdout: false, code: USAGE }
         }
         Ok((_, cli)) if cli.command.is_interactive() => Parsed::HandOver(None),
         Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
@@ -372,12 +385,27 @@ pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
 /// What clap makes of a command line, and the name of the command.
 fn typed<C: Subcommand>(argv: &[OsString]) -> Result<(String, Cli<C>), clap::Error> {
     let mut matches = command_line_of::<C>().try_get_matches_from(argv)?;
+    refuse_no::<C>(argv)?;
     let name = matches.subcommand_name().unwrap_or_default().to_owned();
     let config = globals::config_in_order(&matches);
     let mut cli =
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line_of::<C>()))?;
     cli.globals.config = config;
     Ok((name, cli))
+}
+
+/// Refuses `--no-`, unless it is a value: what is no option in its place is accepted then, too.
+fn refuse_no<C: Subcommand>(argv: &[OsString]) -> Result<(), clap::Error> {
+    let is_no = |word: &OsString| word.to_str().and_then(|word| word.strip_prefix("--")) == Some(NO);
+    if !argv.iter().any(is_no) {
+        return Ok(());
+    }
+    let others = argv.iter().map(|word| if is_no(word) { "--no--".into() } else { word.clone() });
+    let refused = command_line_of::<C>().try_get_matches_from(others).map(drop);
+    refused.map_err(|mut error| {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(format!("--{NO}")));
+        error
+    })
 }
 
 /// Those that stand in for git's own of the same name.
@@ -447,19 +475,22 @@ fn add_default_addresses(argv: &mut [OsString]) {
     }
 }
 
-/// `reflog -3` and `stash list -3` are `-n3`, as in git-log, and `show-ref -s4` is `--hash=4`.
+/// `reflog -3` and `stash list -3` are `-n3`, as in git-log. In `show-ref`, what follows the letter `s` is its value.
 fn expand_counts(argv: &mut [OsString]) {
     let at = globals::command_position(argv);
     let word = |number: usize| argv.get(at + number).and_then(|word| word.to_str());
-    let (short, long) = match (word(0), word(1)) {
-        (Some("show-ref"), _) => ("-s", "--hash="),
-        (Some("reflog"), _) | (Some("stash"), Some("list")) => ("-", "-n"),
-        _ => return,
-    };
-    for arg in argv.iter_mut().skip(1) {
-        let count = arg.to_str().and_then(|text| text.strip_prefix(short)).filter(|text| !text.is_empty());
-        if let Some(count) = count.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
-            *arg = format!("{long}{count}").into();
+    let is_show_ref = word(0) == Some("show-ref");
+    if !is_show_ref && !matches!((word(0), word(1)), (Some("reflog"), _) | (Some("stash"), Some("list"))) {
+        return;
+    }
+    for arg in argv.iter_mut().skip(at).take_while(|arg| *arg != "--") {
+        let letters = arg.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
+        if !is_show_ref && !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit()) {
+            *arg = format!("-n{letters}").into();
+        } else if let Some((before, value)) = letters.split_once('s').filter(|_| is_show_ref)
+            && !(before.starts_with('-') || value.is_empty())
+        {
+            *arg = format!("-{before}s={value}").into();
         }
     }
 }
@@ -489,10 +520,11 @@ impl From<ReceivePack> for ReceivePackOptions {
     }
 }
 
-/// `--no-…` of these options, which does nothing but take them back: of both, the last that was typed is left.
+/// `--no-…` of these options, or of `no_…` the name without, which does nothing but take them back: of both, the last that was
+/// typed is left.
 fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Arg> {
     options.iter().map(|option| {
-        let name = format!("no_{option}");
+        let name = option.strip_prefix("no_").map_or_else(|| format!("no_{option}"), str::to_owned);
         let opposite = clap::Arg::new(name.clone()).long(name.replace('_', "-")).hide(true);
         opposite.action(clap::ArgAction::SetTrue).overrides_with(*option)
     })

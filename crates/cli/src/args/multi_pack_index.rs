@@ -35,16 +35,14 @@ pub enum MultiPackIndexCommand {
 
 // Where a file of a chain goes.
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["incremental", "base"]))]
+#[command(args = super::taken_back(&["incremental", "no_write_chain_file", "base"]))]
 pub struct MultiPackIndexLayer {
     /// Write a file of a chain (multi-pack-index.d) instead of a single multi-pack-index.
     #[arg(long)]
     pub incremental: bool,
     /// With --incremental, do not add the file to the chain; print its checksum.
-    #[arg(long, overrides_with = "write_chain_file")]
+    #[arg(long)]
     pub no_write_chain_file: bool,
-    #[arg(long, hide = true)]
-    pub write_chain_file: bool,
     /// Put the file on top of that with this checksum, or of none.
     #[arg(long, value_name = "CHECKSUM", allow_hyphen_values = true)]
     pub base: Option<String>,
@@ -96,7 +94,7 @@ pub struct MultiPackIndexRepack {
     pub batch_size: u64,
 }
 
-// What all commands understand.
+// What all commands understand, and those of commit-graph.
 #[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
     /// Object directory, as before the subcommand.
@@ -110,6 +108,13 @@ pub struct MultiPackIndexCommon {
     /// Show no progress.
     #[arg(long)]
     pub no_progress: bool,
+}
+
+impl MultiPackIndexCommon {
+    /// Takes the object directory from before the subcommand, unless one follows or is taken back.
+    pub(super) fn or_before(&mut self, before: Option<PathBuf>) {
+        self.object_dir = self.object_dir.take().or(before.filter(|_| !self.no_object_dir));
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -150,7 +155,7 @@ impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {
 
 impl From<MultiPackIndex> for MultiPackIndexOptions {
     fn from(args: MultiPackIndex) -> Self {
-        let (common, action) = match args.command {
+        let (mut common, action) = match args.command {
             MultiPackIndexCommand::Write(mut write) => {
                 (std::mem::take(&mut write.common), MultiPackIndexAction::Write(write.into()))
             }
@@ -163,8 +168,9 @@ impl From<MultiPackIndex> for MultiPackIndexOptions {
                 (common, MultiPackIndexAction::Repack { batch_size })
             }
         };
+        common.or_before(args.object_dir);
         MultiPackIndexOptions {
-            object_dir: common.object_dir.or(args.object_dir.filter(|_| !common.no_object_dir)),
+            object_dir: common.object_dir,
             progress: chosen(common.progress, common.no_progress),
             action,
         }

@@ -9,7 +9,7 @@ use packrace_commands::options::{CommitPart, CommitTreeOptions, HashObjectOption
 #[command(
     override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
 )]
-#[command(args = super::taken_back(&["stdin_paths", "literally", "path"]))]
+#[command(args = super::taken_back(&["stdin", "stdin_paths", "literally", "path"]))]
 pub struct HashObject {
     /// Type of the object.
     #[arg(short = 't', value_name = "TYPE", allow_hyphen_values = true, default_value = "blob")]
@@ -18,10 +18,8 @@ pub struct HashObject {
     #[arg(short = 'w')]
     pub write: bool,
     /// Read the object from standard input.
-    #[arg(long, action = ArgAction::Count, overrides_with = "no_stdin")]
+    #[arg(long, action = ArgAction::Count)]
     pub stdin: u8,
-    #[arg(long, hide = true)]
-    pub no_stdin: bool,
     /// Read file names from standard input, one per line.
     #[arg(long)]
     pub stdin_paths: bool,
@@ -29,7 +27,7 @@ pub struct HashObject {
     #[arg(long, overrides_with = "filters")]
     pub no_filters: bool,
     /// Convert files as their attributes specify (the default).
-    #[arg(long, overrides_with = "no_filters")]
+    #[arg(long, alias = "no-no-filters", overrides_with = "no_filters")]
     pub filters: bool,
     /// Accept invalid content.
     #[arg(long)]
@@ -43,7 +41,7 @@ pub struct HashObject {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["missing_ok", "prefix"]))]
+#[command(args = super::taken_back(&["missing_ok", "prefix", "ignore_cache_tree"]))]
 pub struct WriteTree {
     /// Do not check that the objects in the index exist.
     #[arg(long)]
@@ -51,6 +49,9 @@ pub struct WriteTree {
     /// Write the tree of this directory.
     #[arg(long, value_name = "PREFIX/", allow_hyphen_values = true)]
     pub prefix: Option<OsString>,
+    // No effect: trees that the index caches have the same content.
+    #[arg(long, hide = true)]
+    pub ignore_cache_tree: bool,
     /// Ignored, as in git.
     #[arg(hide = true)]
     pub rest: Vec<OsString>,
@@ -113,7 +114,7 @@ impl From<HashObject> for HashObjectOptions {
         HashObjectOptions {
             kind: args.kind,
             write: args.write,
-            stdin: if args.no_stdin { 0 } else { args.stdin },
+            stdin: args.stdin,
             stdin_paths: args.stdin_paths,
             no_filters: args.no_filters,
             literally: args.literally,

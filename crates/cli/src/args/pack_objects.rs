@@ -12,7 +12,7 @@ use super::packing::Packing;
     "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
     "pack_loose_unreachable", "unpack_unreachable", "cruft", "cruft_expiration", "non_empty",
     "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
-    "all_progress_implied", "stdout",
+    "all_progress_implied", "stdout", "no_reuse_delta", "no_reuse_object",
 ]))]
 pub struct PackObjects {
     /// Read revisions from standard input, one per line, and pack the objects that they reach.
@@ -73,13 +73,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub pack_loose_unreachable: bool,
     /// Make packed objects loose that are not packed now; with --all, --reflog and --indexed-objects, drop those older than WHEN; implies --revs.
-    #[arg(
-        long,
-        value_name = "WHEN",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-    )]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub unpack_unreachable: Option<String>,
     /// Create a cruft pack: objects that are loose or in packs marked with - on standard input, and in no other pack.
     #[arg(long)]
@@ -101,15 +95,11 @@ pub struct PackObjects {
     #[arg(long, hide = true)]
     pub no_compression: bool,
     /// Compute all deltas again.
-    #[arg(long, overrides_with = "reuse_delta")]
+    #[arg(long)]
     pub no_reuse_delta: bool,
-    #[arg(long, hide = true)]
-    pub reuse_delta: bool,
     /// Compress all objects again.
-    #[arg(long, overrides_with = "reuse_object")]
+    #[arg(long)]
     pub no_reuse_object: bool,
-    #[arg(long, hide = true)]
-    pub reuse_object: bool,
     /// Store delta bases as offsets, which are shorter than object IDs.
     #[arg(long)]
     pub delta_base_offset: bool,

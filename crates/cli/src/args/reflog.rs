@@ -64,15 +64,8 @@ pub struct LogArgs {
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub date: Option<String>,
     /// Show entries in this format: oneline, or text with placeholders of git log.
-    #[arg(
-        long,
-        visible_alias = "pretty",
-        value_name = "FORMAT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "medium",
-        overrides_with = "oneline"
-    )]
+    #[arg(long, visible_alias = "pretty", value_name = "FORMAT", overrides_with = "oneline")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "medium")]
     pub format: Option<OsString>,
     /// Like --format=oneline --abbrev-commit.
     #[arg(long)]

@@ -75,7 +75,7 @@ pub struct SymbolicRef {
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 #[command(args = super::taken_back(&[
-    "tags", "exists", "verify", "head", "dereference", "hash", "abbrev", "quiet",
+    "tags", "exists", "verify", "head", "dereference", "abbrev", "quiet",
 ]))]
 pub struct ShowRef {
     /// Print help.
@@ -96,7 +96,7 @@ pub struct ShowRef {
     #[arg(long)]
     pub verify: bool,
     /// Show HEAD even if filters exclude it.
-    #[arg(long)]
+    #[arg(long, short_alias = 'h')]
     pub head: bool,
     /// Also show the objects that tags point at.
     #[arg(long, short = 'd')]
@@ -104,6 +104,8 @@ pub struct ShowRef {
     /// Show only object IDs, with at least N digits.
     #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
     pub hash: Option<i64>,
+    #[arg(long, hide = true)]
+    pub no_hash: bool,
     /// Abbreviate object IDs to at least N digits.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
     pub abbrev: Option<i64>,
@@ -183,7 +185,7 @@ pub enum RefsCommand {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["ref_format", "dry_run"]))]
+#[command(args = super::taken_back(&["dry_run"]))]
 pub struct RefsMigrate {
     /// The new ref format: files or reftable.
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
@@ -249,7 +251,8 @@ impl From<ShowRef> for ShowRefOptions {
             verify: args.verify,
             head: args.head,
             dereference: args.dereference,
-            hash: args.hash,
+            // What seems to take it back is another name.
+            hash: args.hash.or(args.no_hash.then_some(-1)),
             abbrev: args.abbrev,
             quiet: args.quiet,
             exclude_existing: args.exclude_existing,

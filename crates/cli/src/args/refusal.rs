@@ -8,7 +8,8 @@ use packrace_commands::numbers::NumberError;
 
 use crate::FATAL;
 
-use super::{COMMANDS_OF_GIT, Command, Parsed, USAGE, command_line};
+use super::globals::command_position;
+use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line};
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
@@ -16,13 +17,11 @@ pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
     // All commands are put together for it, which other calls do not pay for.
     let mut command = typed_command(before)?;
     let is_last = before.last().is_some_and(|name| name == command.get_name());
-    let text = is_last.then(|| from_usage(&command.render_help().to_string()))?;
-    Some(Parsed::Answer { text, to_stdout: true, code: USAGE })
+    is_last.then(|| shown_usage(&command.render_help().to_string()))
 }
 
 /// What is said of a command line that clap refuses.
 pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
-    let help = |code| Parsed::Answer { text: error.to_string(), to_stdout: true, code };
     let refused = |text: String| Parsed::Answer { text, to_stdout: false, code: USAGE };
     let usage = |text: String| {
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
@@ -31,11 +30,29 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     if let Some(message) = number_error(error) {
         return refused(format!("error: {message}\n"));
     }
+    // `-h` may stand among other letters.
+    let is_h = error.kind() == ErrorKind::DisplayHelp && !argv.iter().any(|arg| arg == "--help");
     match error.kind() {
-        ErrorKind::DisplayHelp if argv.iter().any(|arg| arg == "-h") => {
-            Parsed::Answer { text: from_usage(&error.to_string()), to_stdout: true, code: USAGE }
+        ErrorKind::UnknownArgument if invalid_argument(error) == "--help-all" && is_of_git(argv) => {
+            let help = typed_command(argv).map(|mut command| command.render_help().to_string());
+            shown_usage(&help.unwrap_or_default())
         }
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => help(0),
+        // Those do not say what they do not know.
+        kind if (is_h || kind == ErrorKind::UnknownArgument)
+            && words(argv)
+                .first()
+                .is_some_and(|name| WITHOUT_ABBREVIATIONS.iter().any(|one| name == one)) =>
+        {
+            refused(usage_of_typed(argv))
+        }
+        ErrorKind::DisplayHelp if is_h => shown_usage(&error.to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Parsed::Answer { text: error.to_string(), to_stdout: true, code: 0 }
+        }
+        // A value behind `=`.
+        ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues => {
+            refused(format!("error: option `{}' takes no value\n", option_name(error)))
+        }
         ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
             // Git's usage goes elsewhere here: to standard output.
             text if text.starts_with("error: ambiguous") => refused(text),
@@ -56,10 +73,15 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             Parsed::Answer { text: format!("fatal: {reason}\n"), to_stdout: false, code: FATAL }
         }
         ErrorKind::InvalidValue if misses_value(error) => {
-            let option = invalid_argument(error);
-            let word = if option.starts_with("--") { "option" } else { "switch" };
-            let option = option.trim_start_matches('-').split([' ', '=']).next().unwrap_or_default();
-            refused(format!("error: {word} `{option}' requires a value\n"))
+            let option = option_name(error);
+            // What lacks a value is typed last, maybe behind other letters.
+            let letters = argv.last().and_then(|last| last.to_str()?.strip_prefix('-'));
+            refused(
+                match letters.filter(|letters| !letters.starts_with('-')).and_then(|s| s.chars().last()) {
+                    Some(letter) => format!("error: switch `{letter}' requires a value\n"),
+                    None => format!("error: option `{option}' requires a value\n"),
+                },
+            )
         }
         // What one of our own readers of arguments says.
         ErrorKind::ValueValidation if error.get(ContextKind::InvalidArg).is_none() => {
@@ -72,26 +94,23 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
 
 /// How a command is used, in one line.
 pub fn usage_of(name: &str) -> String {
-    let mut command = command_line();
-    command.build();
-    let mut words = name.split(' ');
-    let found = words.try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
-    let usage = found.map(|command| command.render_usage().to_string());
-    format!("{}\n", plain(&usage.unwrap_or_default()))
+    let argv: Vec<OsString> = ["packrace"].into_iter().chain(name.split(' ')).map(OsString::from).collect();
+    usage_of_typed(&argv)
 }
 
 /// Of an argument that is no option, or the beginning of several: what is wrong with it.
 fn unknown(option: &str, argv: &[OsString]) -> String {
-    let name = option.trim_start_matches('-');
-    match option.len() - name.len() {
-        0 => String::new(),
-        1 => format!("error: unknown switch `{name}'\n"),
-        _ => match two_meanings(name, argv) {
-            Some([one, other]) => {
-                format!("error: ambiguous option: {name} (could be --{one} or --{other})\n")
-            }
-            None => format!("error: unknown option `{name}'\n"),
-        },
+    let Some(name) = option.strip_prefix("--") else {
+        let switch = option.strip_prefix('-');
+        return switch.map(|switch| format!("error: unknown switch `{switch}'\n")).unwrap_or_default();
+    };
+    // As it was typed, with its value.
+    let is_typed = |rest: &&str| rest.strip_prefix(name).is_some_and(|v| v.is_empty() || v.starts_with('='));
+    let mut rests = words(argv).iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+    let typed = rests.find(is_typed).unwrap_or(name);
+    match two_meanings(name, argv) {
+        Some([one, other]) => format!("error: ambiguous option: {typed} (could be --{one} or --{other})\n"),
+        None => format!("error: unknown option `{typed}'\n"),
     }
 }
 
@@ -104,7 +123,14 @@ fn two_meanings(name: &str, argv: &[OsString]) -> Option<[String; 2]> {
         found.extend(names.filter(|long| long.starts_with(name)).map(str::to_owned));
     }
     let last = found.pop()?;
-    Some([found.pop()?, last])
+    // Git names one twice here.
+    let other = if name == NO { last.clone() } else { found.pop()? };
+    Some([other, last])
+}
+
+/// The command and what follows.
+fn words(argv: &[OsString]) -> &[OsString] {
+    argv.get(command_position(argv)..).unwrap_or_default()
 }
 
 /// The command that was typed, or its subcommand.
@@ -133,9 +159,9 @@ fn usage_of_typed(argv: &[OsString]) -> String {
 }
 
 /// A help text from its usage on, as `-h` shows it.
-fn from_usage(help: &str) -> String {
+fn shown_usage(help: &str) -> Parsed<Command> {
     let at = help.find("Usage:").unwrap_or_default();
-    plain(&help[at..])
+    Parsed::Answer { text: plain(&help[at..]), to_stdout: true, code: USAGE }
 }
 
 /// Whether an option stands last that needs a value.
@@ -152,10 +178,15 @@ fn number_error(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {
         return None;
     }
-    let argument = invalid_argument(error);
-    let name = argument.trim_start_matches('-').split(['=', ' ', '[']).next()?;
+    let name = option_name(error);
     let own = error.source().and_then(|source| source.downcast_ref::<NumberError>());
-    own.or(NUMERIC.contains(&name).then_some(&NumberError::Empty)).map(|own| own.message(name))
+    own.or(NUMERIC.contains(&name.as_str()).then_some(&NumberError::Empty)).map(|own| own.message(&name))
+}
+
+/// The name of the option that is refused.
+fn option_name(error: &clap::Error) -> String {
+    let argument = invalid_argument(error);
+    argument.trim_start_matches('-').split(['=', ' ', '[', '.']).next().unwrap_or_default().to_owned()
 }
 
 fn invalid_argument(error: &clap::Error) -> String {

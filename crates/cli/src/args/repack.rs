@@ -85,14 +85,8 @@ pub struct Repack {
     #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = numbers::integer)]
     pub geometric: Option<i64>,
     /// Write a multi-pack-index of the remaining packs; with `incremental`, a file of a chain of them.
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "MODE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "default"
-    )]
+    #[arg(short = 'm', long, value_name = "MODE")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub write_midx: Option<String>,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
     #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]

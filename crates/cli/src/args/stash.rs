@@ -1,3 +1,4 @@
+use clap::Subcommand as _;
 use packrace_commands::options::{
     self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
 };
@@ -6,12 +7,6 @@ use super::globals::command_position;
 use super::reflog::LogArgs;
 use super::{Interaction, chosen};
 use std::ffi::OsString;
-
-/// What may follow `stash`.
-const COMMANDS: &[&str] = &[
-    "push", "save", "list", "show", "apply", "pop", "drop", "clear", "create", "store", "branch", "export",
-    "import",
-];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -29,11 +24,15 @@ pub enum StashCommand {
     /// Stash changes of the index and the work tree, and reset both to HEAD (the default).
     Push(StashPush),
     /// Like push, with a message instead of paths.
+    #[command(args = super::taken_back(&["message"]))]
     Save {
         #[command(flatten)]
         options: StashOptions,
         #[command(flatten)]
         interaction: Interaction,
+        /// The message, unless words follow.
+        #[arg(long, short = 'm', allow_hyphen_values = true)]
+        message: Option<OsString>,
         /// The message.
         #[arg(value_name = "MESSAGE")]
         words: Vec<OsString>,
@@ -45,7 +44,7 @@ pub enum StashCommand {
     /// Apply an entry, and keep it.
     Apply(StashApply),
     /// Apply an entry, and drop it if there are no conflicts.
-    Pop(StashApply),
+    Pop(StashPop),
     /// Drop an entry.
     #[command(args = super::taken_back(&["quiet"]))]
     Drop {
@@ -120,7 +119,7 @@ impl Stash {
 
 /// What is kept, and what stays.
 #[derive(Debug, Clone, clap::Args)]
-#[command(args = super::taken_back(&["staged", "all", "quiet"]))]
+#[command(args = super::taken_back(&["staged", "quiet"]))]
 pub struct StashOptions {
     /// Leave staged changes in the index and the work tree.
     #[arg(long, short = 'k', overrides_with = "no_keep_index")]
@@ -132,20 +131,22 @@ pub struct StashOptions {
     #[arg(long, short = 'S')]
     pub staged: bool,
     /// Also stash untracked files.
-    #[arg(long, short = 'u', overrides_with = "no_include_untracked")]
+    #[arg(long, short = 'u', overrides_with_all = ["no_include_untracked", "all", "no_all"])]
     pub include_untracked: bool,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, overrides_with_all = ["all", "no_all"])]
     pub no_include_untracked: bool,
     /// Also stash untracked and ignored files.
-    #[arg(long, short = 'a')]
+    #[arg(long, short = 'a', overrides_with = "no_all")]
     pub all: bool,
+    #[arg(long, hide = true)]
+    pub no_all: bool,
     /// Print only errors.
     #[arg(long, short = 'q')]
     pub quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["message", "pathspec_from_file", "pathspec_file_nul"]))]
+#[command(args = super::taken_back(&["message", "pathspec_file_nul"]))]
 pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
@@ -157,6 +158,9 @@ pub struct StashPush {
     /// Read pathspecs from FILE, one per line; - is standard input.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub pathspec_from_file: Option<OsString>,
+    // Takes nothing back in git, either.
+    #[arg(long, hide = true)]
+    pub no_pathspec_from_file: bool,
     /// With --pathspec-from-file, pathspecs end with NUL.
     #[arg(long)]
     pub pathspec_file_nul: bool,
@@ -166,8 +170,8 @@ pub struct StashPush {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["quiet", "label_ours", "label_theirs", "label_base"]))]
-pub struct StashApply {
+#[command(args = super::taken_back(&["quiet"]))]
+pub struct StashPop {
     /// Also restore the index (stash.index).
     #[arg(long, overrides_with = "no_index")]
     pub index: bool,
@@ -176,6 +180,16 @@ pub struct StashApply {
     /// Do not print the status of the work tree.
     #[arg(long, short = 'q')]
     pub quiet: bool,
+    /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
+    #[arg(value_name = "STASH")]
+    pub entries: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["label_ours", "label_theirs", "label_base"]))]
+pub struct StashApply {
+    #[command(flatten)]
+    pub common: StashPop,
     /// Name of our side in conflicts.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_ours: Option<OsString>,
@@ -185,9 +199,6 @@ pub struct StashApply {
     /// Name of the common base in conflicts.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub label_base: Option<OsString>,
-    /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
-    #[arg(value_name = "STASH")]
-    pub entries: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -233,7 +244,7 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
     }
     let at = at + 1;
     match argv.get(at) {
-        Some(next) if COMMANDS.iter().any(|command| next == command) => return Ok(()),
+        Some(next) if next.to_str().is_some_and(StashCommand::has_subcommand) => return Ok(()),
         Some(next) if next == "-h" || next == "--help" => return Ok(()),
         _ => {}
     }
@@ -284,16 +295,17 @@ impl From<StashPush> for StashPushOptions {
     }
 }
 
+impl From<StashPop> for StashApplyOptions {
+    fn from(args: StashPop) -> Self {
+        let StashPop { quiet, entries, .. } = args;
+        StashApplyOptions { index: chosen(args.index, args.no_index), quiet, entries, ..Self::default() }
+    }
+}
+
 impl From<StashApply> for StashApplyOptions {
     fn from(args: StashApply) -> Self {
-        StashApplyOptions {
-            index: chosen(args.index, args.no_index),
-            quiet: args.quiet,
-            label_base: args.label_base,
-            label_ours: args.label_ours,
-            label_theirs: args.label_theirs,
-            entries: args.entries,
-        }
+        let StashApply { common, label_ours, label_theirs, label_base } = args;
+        StashApplyOptions { label_ours, label_theirs, label_base, ..common.into() }
     }
 }
 
@@ -317,7 +329,10 @@ impl From<Stash> for options::StashOptions {
     fn from(args: Stash) -> Self {
         match args.command {
             StashCommand::Push(args) => Self::Push(args.into()),
-            StashCommand::Save { options, words, .. } => Self::Save { options: options.into(), words },
+            StashCommand::Save { options, message, words, .. } => {
+                let words = if words.is_empty() { message.into_iter().collect() } else { words };
+                Self::Save { options: options.into(), words }
+            }
             StashCommand::List(args) => Self::List(args.into()),
             StashCommand::Show(args) => Self::Show(args.into()),
             StashCommand::Apply(args) => Self::Apply(args.into()),

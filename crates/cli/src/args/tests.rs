@@ -68,7 +68,7 @@ fn maintenance() {
 fn listing_refs() {
     check("packrace for-each-ref --count=3 refs/heads", None, "count: Some(3)");
     check("packrace for-each-ref --contains", None, r#" contains: ["HEAD"]"#);
-    check("packrace for-each-ref --merged --contains", None, r#"merged: ["--contains"]"#);
+    check("packrace for-each-ref --merge --contains", None, r#"merged: ["--contains"]"#);
     check("packrace for-each-ref --merged x --no-merged", None, r#"no_merged: ["HEAD"]"#);
     check("git-for-each-ref --sort=-x --no-sort --sort y", None, r#"sort: ["y"]"#);
     check("packrace for-each-ref --contains=x -- --contains", None, r#"pattern: ["--contains"]"#);
@@ -173,4 +173,24 @@ fn what_is_taken_back() {
     check("packrace reflog expire --no-expire", Some(129), "error: unknown option `no-expire'");
     check("packrace pack-objects --no-all", Some(129), "error: ambiguous option: no-all");
     check("packrace pack-objects --no-window-memory", Some(129), "error: unknown option `no-window-memory'");
+}
+
+#[test]
+fn what_git_refuses() {
+    for (line, text) in [
+        ("packrace stash drop --no-", "ambiguous option: no- (could be --no-quiet or --no-quiet)\n"),
+        ("packrace add --dry=x .", "error: option `dry-run' takes no value\n"),
+        ("packrace update-index --add=x", "error: option `add' takes no value\n"),
+        ("packrace update-index --cachei=x", "error: option `cacheinfo' takes no value\n"),
+        ("packrace add ---", "error: unknown option `-'\n"),
+        ("packrace stash pop --label-o=x", "error: unknown option `label-o=x'\n"),
+        ("packrace show-ref -qsd", "error: option `hash' expects a numerical value\n"),
+        ("packrace index-pack --ver x", "usage: git index-pack"),
+        ("packrace add -nhx", "usage: git add"),
+        ("packrace reflog expire --help-all", "usage: git reflog expire"),
+    ] {
+        check(line, Some(129), text);
+    }
+    check("packrace stash push -m --no-", None, "message: Some(\"--no-\")");
+    check("packrace stash -u --no-all", None, "staged: false, include_untracked: false");
 }

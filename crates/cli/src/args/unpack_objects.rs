@@ -1,5 +1,7 @@
 use packrace_commands::options::UnpackObjectsOptions;
 
+use super::index_pack::parse_leading_digits;
+
 #[derive(Debug, clap::Args)]
 pub struct UnpackObjects {
     /// Store nothing; only check the pack.
@@ -18,14 +20,8 @@ pub struct UnpackObjects {
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
     pub pack_header: Option<String>,
     /// Fail if the pack has more than N bytes; 0: no limit.
-    #[arg(long, value_name = "N", require_equals = true, value_parser = leading_number)]
+    #[arg(long, value_name = "N", require_equals = true, value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
-}
-
-/// As `strtoumax` reads it: what follows the digits is not looked at.
-fn leading_number(text: &str) -> Result<u64, std::num::ParseIntError> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    if end == 0 { Ok(0) } else { text[..end].parse() }
 }
 
 impl From<UnpackObjects> for UnpackObjectsOptions {

@@ -5,7 +5,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
 use packrace_commands::numbers::integer;
-use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
+use packrace_commands::options::UntrackedCache::{Off, On, Test};
+use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
 
 /// The steps, as they were typed.
 #[derive(Debug)]
@@ -38,6 +39,26 @@ const SWITCHES: [(&str, Switch, &str); 15] = [
     ("force-write-index", Switch::ForceWrite, "Write the index even if nothing has changed"),
 ];
 
+/// Long names of what is done on the spot, and help: none if it is hidden.
+const STEPS: [(&str, Step, &str); 16] = [
+    ("no-index-version", Step::Version(0), ""),
+    ("stdin", Step::Stdin, "Read paths from standard input; must be the last option"),
+    ("index-info", Step::IndexInfo, "Read entries from standard input; must be the last option"),
+    ("unresolve", Step::Unresolve, "Restore the conflicts of the following paths"),
+    ("again", Step::Again, "Update files whose entries differ from HEAD again"),
+    ("clear-resolve-undo", Step::ClearResolveUndo, "Forget how conflicts were resolved"),
+    ("split-index", Step::Split(true), "Write the index split, beside a new shared index"),
+    ("no-split-index", Step::Split(false), "Write the index whole"),
+    ("fsmonitor", Step::FsMonitor(true), "Keep what a file system monitor says (core.fsmonitor)"),
+    ("no-fsmonitor", Step::FsMonitor(false), "Forget what a file system monitor has said"),
+    ("untracked-cache", Step::UntrackedCache(On), "Let the index cache the names of untracked files"),
+    ("force-untracked-cache", Step::UntrackedCache(On), "The same as --untracked-cache"),
+    ("no-untracked-cache", Step::UntrackedCache(Off), "Remove the cache of untracked files"),
+    ("no-force-untracked-cache", Step::UntrackedCache(Off), ""),
+    ("no-test-untracked-cache", Step::UntrackedCache(Off), ""),
+    ("test-untracked-cache", Step::UntrackedCache(Test), "Only test whether this cache works here"),
+];
+
 impl clap::FromArgMatches for UpdateIndex {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found: Vec<(usize, Step)> = Vec::new();
@@ -56,7 +77,10 @@ impl clap::FromArgMatches for UpdateIndex {
         collect("nul", &|_| Ok(Step::Set(Switch::Nul, true)))?;
         collect("refresh", &|_| Ok(Step::Refresh { really: false }))?;
         collect("really-refresh", &|_| Ok(Step::Refresh { really: true }))?;
-        collect("cacheinfo", &|value| Ok(Step::CacheInfo(value.as_bytes().to_vec())))?;
+        collect("cacheinfo", &|value| match value.as_bytes() {
+            [0, joined @ ..] => Ok(Step::CacheInfo(joined.to_vec())),
+            _ => Err(refused("option `cacheinfo' takes no value")),
+        })?;
         collect("chmod", &|value| match value.as_bytes() {
             b"+x" => Ok(Step::Chmod(true)),
             b"-x" => Ok(Step::Chmod(false)),
@@ -66,24 +90,7 @@ impl clap::FromArgMatches for UpdateIndex {
             let number = integer(&value.to_string_lossy());
             number.map(Step::Version).map_err(|error| refused(&error.message("index-version")))
         })?;
-        for (name, step) in [
-            ("stdin", Step::Stdin),
-            ("index-info", Step::IndexInfo),
-            ("unresolve", Step::Unresolve),
-            ("again", Step::Again),
-            ("clear-resolve-undo", Step::ClearResolveUndo),
-            ("split-index", Step::Split(true)),
-            ("no-split-index", Step::Split(false)),
-            ("no-index-version", Step::Version(0)),
-            ("fsmonitor", Step::FsMonitor(true)),
-            ("no-fsmonitor", Step::FsMonitor(false)),
-            ("untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
-            ("force-untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
-            ("no-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
-            ("no-force-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
-            ("no-test-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
-            ("test-untracked-cache", Step::UntrackedCache(UntrackedCache::Test)),
-        ] {
+        for (name, step, _) in STEPS {
             collect(name, &|_| Ok(step.clone()))?;
         }
         collect("paths", &|value| Ok(Step::Path(value.to_owned())))?;
@@ -126,7 +133,7 @@ impl clap::Args for UpdateIndex {
             };
             command = command.arg(flag(name).help(help)).arg(off);
         }
-        command
+        command = command
             .arg(short("quiet", 'q', "Do not report changed files in a later --refresh"))
             .arg(flag("refresh").help("Refresh the stat data of unchanged files"))
             .arg(flag("really-refresh").help("Like --refresh, also for files marked with --assume-unchanged"))
@@ -137,30 +144,13 @@ impl clap::Args for UpdateIndex {
             ))
             .arg(value("chmod", "(+|-)x", "Set or clear the executable bit of the files"))
             .arg(value("index-version", "N", "Write the index in version 2, 3 or 4"))
-            .arg(flag("no-index-version").hide(true))
-            .arg(short("nul", 'z', "With --stdin and --index-info, input lines end with NUL"))
-            .arg(flag("stdin").help("Read paths from standard input; must be the last option"))
-            .arg(flag("index-info").help("Read entries from standard input; must be the last option"))
-            .arg(flag("unresolve").help("Restore the conflicts of the following paths"))
-            .arg(flag("again").short('g').help("Update files whose entries differ from HEAD again"))
-            .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
-            .arg(flag("split-index").help("Write the index split, beside a new shared index"))
-            .arg(flag("no-split-index").help("Write the index whole"))
-            .arg(flag("fsmonitor").help("Keep what a file system monitor says (core.fsmonitor)"))
-            .arg(flag("no-fsmonitor").help("Forget what a file system monitor has said"))
-            .arg(flag("untracked-cache").help("Let the index cache the names of untracked files"))
-            .arg(flag("force-untracked-cache").help("The same as --untracked-cache"))
-            .arg(flag("no-untracked-cache").help("Remove the cache of untracked files"))
-            .arg(flag("no-force-untracked-cache").hide(true))
-            .arg(flag("no-test-untracked-cache").hide(true))
-            .arg(flag("test-untracked-cache").help("Only test whether this cache works here"))
-            .arg(
-                Arg::new("paths")
-                    .num_args(0..)
-                    .value_name("FILE")
-                    .value_parser(clap::value_parser!(OsString))
-                    .help("The files"),
-            )
+            .arg(short("nul", 'z', "With --stdin and --index-info, input lines end with NUL"));
+        for (name, _, help) in STEPS {
+            let arg = flag(name).help(help).hide(help.is_empty());
+            command = command.arg(if name == "again" { arg.short('g') } else { arg });
+        }
+        let paths = Arg::new("paths").num_args(0..).value_name("FILE").help("The files");
+        command.arg(paths.value_parser(clap::value_parser!(OsString)))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -175,15 +165,16 @@ fn refused(text: &str) -> clap::Error {
     clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{text}\n"))
 }
 
-/// Makes one argument of `--cacheinfo <mode> <object> <path>`.
+/// Makes one argument of `--cacheinfo <mode> <object> <path>`. A NUL tells it from a value that was typed behind `=`.
 pub(super) fn join_cache_info(argv: &mut Vec<OsString>) {
     if !argv.iter().any(|arg| arg == "update-index") {
         return;
     }
     let mut at = 1;
     while at < argv.len() && argv[at] != "--" {
-        if argv[at] == "--cacheinfo" {
-            let mut value = b"--cacheinfo=".to_vec();
+        // `--c` begins other options, too.
+        if argv[at].len() > "--c".len() && b"--cacheinfo".starts_with(argv[at].as_bytes()) {
+            let mut value = b"--cacheinfo=\0".to_vec();
             let is_joined = argv.get(at + 1).is_some_and(|next| is_joined(next.as_bytes()));
             let parts = if is_joined { 1 } else { 3.min(argv.len() - at - 1) };
             value.extend(argv[at + 1..=at + parts].join(OsStr::from_bytes(b"\0")).as_bytes());
