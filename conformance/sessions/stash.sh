@@ -975,3 +975,242 @@ git stash
 git stash create
 git stash push --staged
 stock read-tree HEAD
+
+## applied while something else is going on
+# exits: 1
+# state: no-objects no-fsck no-log-of-HEAD no-pseudorefs
+history 6
+echo more >>dir1/file1
+git stash -q
+stock bisect start -q HEAD HEAD~3 >/dev/null
+git stash apply
+stock reset -q --hard
+stock bisect reset >/dev/null 2>&1
+stock checkout -q -b other HEAD~2
+echo other >dir2/file0
+echo other >dir0/file3
+stock commit -qam other
+stock rebase main >/dev/null 2>&1
+stock add .
+cd dir1
+git stash apply
+git -c status.branch=true -c status.showStash=true -c color.status=always -c color.status.changed=blue stash pop
+
+## empty names
+# exits: 128 128 128 128 128
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+history 2
+git -c user.name= stash
+echo changed >dir1/file1
+GIT_AUTHOR_NAME= git stash
+GIT_COMMITTER_NAME= git stash create
+GIT_COMMITTER_NAME= git stash push --staged
+unset GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL
+git -c user.name= -c user.email=u@example.com stash
+git -c user.name=, stash
+
+## names that nobody says
+history 2
+echo changed >dir1/file1
+EMAIL=e@example.com
+export EMAIL
+unset GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL
+for name in user.x=x user.name=n user.email=m user.useConfigOnly=true; do
+    stock log -1 --format='%an <%ae> %cn <%ce>' "$(git -c "$name" stash create)"
+done
+git -c author.name=n -c committer.email=m stash
+stock log -1 --format='%an <%ae> %cn <%ce>' stash
+
+## a directory is staged in place of a file or a link, and the other way around
+# needs git: 2.55
+history 3
+rm dir1/file1
+mkdir dir1/file1
+echo 1 >dir1/file1/a
+git add -A
+git stash push --staged
+git status --short
+rm -r dir1
+ln -s dir2 dir1
+git add -A
+git stash push --staged
+git status --short
+ln -s dir2 link
+stock add link
+stock commit -q -m link
+rm link
+mkdir link
+cp dir2/file2 link
+git add -A
+git stash push --staged
+git status --short
+
+## a directory that is staged in place of a file has changes
+# exits: 1 1
+history 3
+rm dir1/file1
+mkdir dir1/file1
+echo 1 >dir1/file1/a
+git add -A
+echo 2 >dir1/file1/a
+git stash push --staged
+tick
+git stash push --staged --quiet
+git status --short
+
+## what is staged beside what is meant to be added
+# exits: 1 1
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+history 3
+echo new >new
+git add -N new
+git stash push --staged
+git stash
+echo changed >dir1/file1
+git add dir1/file1
+echo changed >dir2/file2
+git stash push --staged
+git status --short
+git stash show
+
+## the hook of a checkout
+# exits: 1
+history 3
+echo changed >dir1/file1
+git stash -q
+stock checkout -q -b older HEAD~1
+cat >.git/hooks/post-checkout <<'H'
+#!/bin/sh
+echo "$@"
+test "$3" = 1 && test -z "$fails"
+H
+chmod +x .git/hooks/post-checkout
+fails=yes
+export fails
+git stash branch one
+git stash list
+fails=
+git stash branch two
+git stash list
+
+## a hook that refuses a branch of it
+# exits: 1 1
+# needs git: 2.55
+history 2
+echo changed >dir1/file1
+git stash -q
+cat >.git/hooks/reference-transaction <<'H'
+#!/bin/sh
+grep -q "$refused" && test "$1" = prepared && exit 1
+exit 0
+H
+chmod +x .git/hooks/reference-transaction
+refused=refs/heads/one
+export refused
+git stash branch one
+refused=HEAD
+git stash branch two
+
+## branches by other names
+# state: no-logs no-pseudorefs
+history 2
+stock symbolic-ref refs/heads/other refs/heads/main
+stock symbolic-ref HEAD refs/heads/other
+echo changed >dir1/file1
+git stash
+git stash branch one
+stock reset -q --hard
+stock update-ref refs/x/y HEAD
+stock symbolic-ref HEAD refs/x/y
+echo changed >dir1/file1
+git stash push -m words
+git stash branch two
+cut -f2 .git/logs/HEAD | grep checkout
+
+## a list that is locked
+# exits: 1 1 1 1 1 1 1
+# needs git: 2.55
+history 2
+echo changed >dir1/file1
+made=$(git stash create)
+touch .git/refs/stash.lock
+git stash
+git stash --quiet
+git stash store "$made"
+git stash store --quiet "$made"
+rm .git/refs/stash.lock
+git stash
+touch .git/refs/stash.lock
+git stash drop
+git stash pop
+git stash clear
+rm .git/refs/stash.lock
+
+## an index that cannot be locked
+# exits: 1 1 1 1 1
+# needs git: 2.55
+history 2
+echo changed >dir1/file1
+stock stash -q
+echo changed >dir1/file1
+for verb in push create apply pop 'branch one'; do
+    GIT_INDEX_FILE=none/index git stash $verb
+done
+
+## a branch of it in the middle of something else
+# exits: 1 1
+# needs git: 2.55
+conflict
+stock merge --abort
+echo changed >dir2/file2
+stock stash -q
+stock merge other >/dev/null 2>&1
+git stash branch one
+stock reset -q --hard
+touch .git/index.lock
+git stash branch one
+rm .git/index.lock
+
+## filters that fail
+# exits: 1 1 1 1 128 1 1
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+history 3
+stock config filter.f.clean false
+stock config filter.f.required true
+echo 'dir1/* filter=f' >.gitattributes
+echo more >>dir1/file1
+git stash
+git stash create
+git stash --quiet
+git stash push --staged
+sed s/line/lime/ dir2/file2 >dir2/new
+mv dir2/new dir2/file2
+echo 'dir2/* filter=f' >.gitattributes
+git stash
+echo 'new filter=f' >.gitattributes
+echo new >new
+git stash -u
+git stash -u --quiet
+
+## pathspecs that match nothing
+# exits: 1 1 1 1 1
+# needs git: 2.55
+history 3
+mkdir dir1/below
+cd dir1/below
+git stash push -- '*.txt' ../none ../../none ../below/none './a/../b' :/none ':(top,icase)none' "$PWD/none"
+GIT_LITERAL_PATHSPECS=1 git stash push -- '*.txt' ':(icase)none'
+git stash push -- none ':!a' ':/!b' ':(exclude,icase)../c'
+git stash push -- ../file1 none ':!a'
+git stash push -- ../file1 ':!a'
+git stash push -- '..' ':(glob)../*.z'
+
+## entries without a name
+# exits: 1 1 1 1
+history 2
+echo changed >dir1/file1
+git stash -q
+git stash show ''
+git stash drop ''
+git stash apply ''
+git stash branch one ''

@@ -12,7 +12,7 @@ use packrace_store::{OpenOptions, Repository, Snapshot};
 
 use crate::checkout::{TreeSettings, WorkTree};
 use crate::error::WorkError;
-use crate::filter::{BlobSource, Direction, Filters, Purpose};
+use crate::filter::{self, BlobSource, Direction, Filters, Purpose};
 use crate::index::{Index, IndexEntry, Kind, Mode, Seen, StatData};
 use crate::listing::TreeItem;
 use crate::objects::Objects;
@@ -92,7 +92,17 @@ impl Files {
         if entry.intent_to_add || !rules.is_same_kind(entry.mode, seen.kind) {
             return Ok(FileComparison::Changed(seen));
         }
-        let content = self.content(index, path, &seen, Purpose::Compare)?;
+        let said = self.messages.len();
+        let sizes = [entry.stat.size_bytes, seen.stat.size_bytes];
+        let content = match self.content(index, path, &seen, Purpose::Compare) {
+            // As in git, a file of another size is changed, whatever its filter would say; a size of 0 is
+            // that of a racy entry.
+            Err(WorkError::Filter(filter::Error::Refused(_))) if sizes[0] != 0 && sizes[0] != sizes[1] => {
+                self.messages.truncate(said);
+                return Ok(FileComparison::Changed(seen));
+            }
+            content => content?,
+        };
         if object_id(self.objects.hash_kind(), ObjectKind::Blob, &content)? != entry.id {
             return Ok(FileComparison::Changed(seen));
         }

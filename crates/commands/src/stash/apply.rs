@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use packrace_worktree::merge::Names;
 use packrace_worktree::stash::{IndexMode, Stash};
 
-use super::{Context, complain, entries, rerere, say, state};
+use super::{Context, complain, entries, say, state, with_git};
 use crate::call::fatal::Fatal;
 use crate::hooks::IndexChange;
 use crate::options::StashApplyOptions;
@@ -70,7 +70,7 @@ pub(super) fn apply(
     complain(context.call, &applied.errors);
     context.finish(session, IndexChange::WithWorkTree)?;
     if applied.has_conflicts {
-        rerere::resolve_known(context)?;
+        with_git::resolve_known(context)?;
     }
     if applied.is_whole && applied.has_index {
         // Git resets the index first.
@@ -100,6 +100,9 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
         &options,
     )?;
     context.finish(session, IndexChange::Alone)?;
+    if with_git::show_status(context)? {
+        return Ok(());
+    }
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
         .render(&status, head.map(|head| head.commit))?;
     context.call.write(text.as_bytes())

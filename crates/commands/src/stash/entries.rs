@@ -3,14 +3,14 @@
 use std::ffi::{OsStr, OsString};
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Expected, LogEdit, RefChange, TransactionMode};
+use packrace_store::refs::{Expected, LogEdit, RefChange};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
 use super::{Context, REF, complain, failed, say};
 use crate::call::fatal::Fatal;
 use crate::options::LogOptions;
-use crate::ref_changes::{RefChanges, edit};
+use crate::ref_changes::{RefChanges, edit, ends_all};
 use crate::reflog::show;
 use crate::revisions::{entry, ref_name};
 
@@ -55,15 +55,16 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     };
     let objects = Objects::new(&context.repository.snapshot()?);
     let Some(stash) = Stash::read(&objects, &id)? else {
-        return Err(Fatal::new(format!("'{shown}' is not a stash-like commit")));
+        return Err(not_stash_like(context, &shown)?);
     };
     let is_listed = ref_name(context.repository, name)?.as_deref() == Some(REF);
     Ok(StashEntry { shown, stash, is_listed, number })
 }
 
-/// The revision that an argument stands for: an entry may be named by its number alone.
+/// The revision that an argument stands for: an entry may be named by its number alone. As in git, a number
+/// may have no digits.
 pub(super) fn revision_of(argument: &[u8]) -> Vec<u8> {
-    match !argument.is_empty() && argument.iter().all(u8::is_ascii_digit) {
+    match argument.iter().all(u8::is_ascii_digit) {
         true => [b"refs/stash@{", argument, b"}"].concat(),
         false => argument.to_vec(),
     }
@@ -125,7 +126,7 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &StashEntry, is_quiet: bo
     };
     let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut is_last = false;
-    context.repository.refs().edit_log(REF, &changes.writes, &mut |log| {
+    let edited = context.repository.refs().edit_log(REF, &changes.writes, &mut |log| {
         let log = log.unwrap_or_default();
         let Some(position) = log.len().checked_sub(number + 1) else { return LogEdit::Keep };
         if log.len() == 1 {
@@ -139,10 +140,16 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &StashEntry, is_quiet: bo
         }
         let value = (position == kept.len()).then(|| kept[position - 1].new);
         LogEdit::Replace { changes: kept, value: value.filter(|value| *value != dropped.new) }
-    })?;
+    });
+    let failed = |error: String| {
+        let lines = [format!("error: {error}"), format!("error: {shown}: Could not drop stash entry")];
+        complain(context.call, &lines);
+        Fatal::silent(1)
+    };
+    edited.map_err(|error| if ends_all(&error) { Fatal::from(error) } else { failed(error.to_string()) })?;
     if is_last {
         let edit = edit(REF, RefChange::Delete, Expected::Any, &Vec::new().into());
-        changes.run(vec![edit], TransactionMode::Atomic)?;
+        changes.run_one(edit, failed)?;
     }
     if !is_quiet {
         let id = entry.stash.commit.to_hex().to_string();
@@ -158,12 +165,8 @@ pub(super) fn clear(context: &Context<'_>, arguments: &[OsString]) -> Result<(),
     if context.repository.refs().resolve(REF).map_err(Fatal::new)?.is_none() {
         return Ok(());
     }
-    let mut changes = RefChanges::new(context.repository, context.call)?;
-    changes.run(
-        vec![edit(REF, RefChange::Delete, Expected::Any, &Vec::new().into())],
-        TransactionMode::Atomic,
-    )?;
-    Ok(())
+    let edit = edit(REF, RefChange::Delete, Expected::Any, &Vec::new().into());
+    RefChanges::new(context.repository, context.call)?.run_one(edit, Fatal::error)
 }
 
 pub(super) fn store(
@@ -185,7 +188,7 @@ pub(super) fn store(
     };
     let objects = Objects::new(&context.repository.snapshot()?);
     if Stash::read(&objects, &id)?.is_none() {
-        return Err(Fatal::new(format!("'{id}' is not a stash-like commit")));
+        return Err(not_stash_like(context, &id.to_string())?);
     }
     let message = match message {
         Some(message) => message.as_encoded_bytes().to_vec(),
@@ -194,6 +197,14 @@ pub(super) fn store(
     let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut edit = edit(REF, RefChange::Set(id), Expected::Any, &message.into());
     edit.force_log = true;
-    changes.run(vec![edit], TransactionMode::Atomic)?;
-    Ok(())
+    changes.run_one(edit, |error| {
+        let cause = format!("error: update_ref failed for ref 'refs/stash': {error}");
+        quietly(format!("{cause}\nCannot update refs/stash with {id}"))
+    })
+}
+
+/// Of what has not the parents of a stash; if it is no commit at all, that is reported first.
+fn not_stash_like(context: &Context<'_>, name: &str) -> Result<Fatal, Fatal> {
+    resolve(context, format!("{name}^1").as_bytes())?;
+    Ok(Fatal::new(format!("'{name}' is not a stash-like commit")))
 }

@@ -6,9 +6,9 @@ mod entries;
 mod exported;
 mod pathspecs;
 mod push;
-mod rerere;
 mod show;
 mod state;
+mod with_git;
 
 use std::path::PathBuf;
 
@@ -79,7 +79,7 @@ impl<'a> Context<'a> {
         Ok(Context { repository, call, top, prefix })
     }
 
-    /// Author and committer of a stash. As in git, a missing name is no error.
+    /// Author and committer of a stash. As in git, a missing name is no error, but an empty one is.
     fn people(&self) -> Result<People, Fatal> {
         let config = self.repository.config();
         let nobody = ("git stash", "git@stash");
@@ -91,7 +91,7 @@ impl<'a> Context<'a> {
 
     fn lock(&self) -> Result<StashSession<'a>, Fatal> {
         match StashSession::begin(self.repository, &self.top) {
-            Err(WorkError::Index(error)) if error.is_locked() || matches!(error, IndexError::NullId(_)) => {
+            Err(WorkError::Index(error @ (IndexError::Lock(_) | IndexError::NullId(_)))) => {
                 let cause = error.cause().unwrap_or_else(|| error.to_string());
                 let lines = [format!("error: {cause}"), "error: could not write index".to_owned()];
                 complain(self.call, &lines);
@@ -125,12 +125,9 @@ impl<'a> Context<'a> {
         let commit = head.id;
         let content = objects.read_as(&commit, Kind::Commit)?;
         let tree = packrace_object::parse_commit(&content, objects.hash_kind()).map_err(Fatal::new)?.tree;
-        let branch = match refs.read(b"HEAD").map_err(Fatal::new)? {
-            Some(packrace_store::refs::Value::Symbolic(name)) => Some(name.to_vec()),
-            _ => None,
-        };
+        let branch = Some(head.name).filter(|name| name != b"HEAD");
         let short = self.short(&commit)?;
-        let shown = branch.as_deref().map(|name| name.strip_prefix(b"refs/heads/").unwrap_or(name));
+        let shown = branch.as_deref().and_then(|name| name.strip_prefix(b"refs/heads/"));
         let description =
             [shown.unwrap_or(b"(no branch)"), b": ", short.as_bytes(), b" ", &subject_of(&content)].concat();
         let description = description.trim_ascii_end().to_vec();
@@ -162,9 +159,19 @@ fn say_unmerged(call: &Call, paths: &[Vec<u8>]) -> Result<(), Fatal> {
     paths.iter().try_for_each(|path| say(call, &[path, b": needs merge"]))
 }
 
-/// Refreshes the index, and fails if there are conflicts.
+/// Refreshes the index. Returns paths with conflicts.
+fn examine(call: &Call, session: &mut StashSession<'_>) -> Result<Vec<Vec<u8>>, Fatal> {
+    let unmerged = session.refresh();
+    if unmerged.is_err() {
+        // Filters say why they fail.
+        complain(call, &session.take_messages());
+    }
+    Ok(unmerged?)
+}
+
+/// The same, but fails if there are conflicts.
 fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
-    let unmerged = session.refresh()?;
+    let unmerged = examine(call, session)?;
     if unmerged.is_empty() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::Pathspecs;
-use packrace_worktree::stash::{Head, Outcome, People, StashRequest, StashSession, StoredStash};
+use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, StoredStash};
 use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say, state};
@@ -14,7 +14,7 @@ use crate::call::fatal::Fatal;
 use crate::commit_tree::encoding as commit_encoding;
 use crate::hooks::IndexChange;
 use crate::options::{StashKeepOptions, StashPushOptions};
-use crate::ref_changes::{RefChanges, edit};
+use crate::ref_changes::{RefChanges, edit, ends_all};
 
 pub(super) fn save(
     context: &Context<'_>,
@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashPushOptions) -> Result<(), 
 
 pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fatal> {
     let mut session = context.lock()?;
-    let unmerged = session.refresh()?;
+    let unmerged = super::examine(context.call, &mut session)?;
     if !unmerged.is_empty() {
         return conflicts(context, &session, &unmerged);
     }
@@ -44,7 +44,6 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     let message = Some(joined(words)).filter(|message| !message.is_empty());
     let work = StashContent {
         head: &head,
-        people: &context.people()?,
         message: message.as_deref(),
         untracked: None,
         staged_only: false,
@@ -53,8 +52,8 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
     context.finish(session, IndexChange::Alone)?;
     match kept {
-        Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
         Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
+        _ => Ok(()),
     }
 }
 
@@ -76,7 +75,6 @@ fn joined(words: &[OsString]) -> Vec<u8> {
 /// What to save.
 struct StashContent<'a> {
     head: &'a Head,
-    people: &'a People,
     message: Option<&'a [u8]>,
     untracked: Option<&'a [Vec<u8>]>,
     staged_only: bool,
@@ -85,10 +83,10 @@ struct StashContent<'a> {
 }
 
 impl StashContent<'_> {
-    /// Reports why the work tree cannot be saved.
-    fn refused(&self, context: &Context<'_>, mut lines: Vec<String>) -> Fatal {
+    /// Reports why something cannot be saved.
+    fn refused(&self, context: &Context<'_>, mut lines: Vec<String>, what: &str) -> Fatal {
         if !self.quiet {
-            lines.push("Cannot save the current worktree state".to_owned());
+            lines.push(format!("Cannot save the {what}"));
         }
         complain(context.call, &lines);
         Fatal::silent(1)
@@ -126,11 +124,9 @@ fn push(
         }
         return Err(Fatal::silent(1));
     };
-    let people = context.people()?;
     let message = message.filter(|message| !message.is_empty());
     let work = StashContent {
         head: &head,
-        people: &people,
         message: message.as_deref(),
         untracked: untracked.as_deref(),
         staged_only: options.staged,
@@ -144,7 +140,7 @@ fn push(
         }
     };
     specs.check_attributes()?;
-    set_ref(context, &kept)?;
+    set_ref(context, &kept, options.quiet)?;
     if !options.quiet {
         say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
     }
@@ -163,7 +159,9 @@ fn take_away(
     if options.staged {
         if let Err(failed) = session.clear_staged(head)? {
             complain(context.call, &failed.0);
-            complain(context.call, &["Cannot remove worktree changes".to_owned()]);
+            if !options.quiet {
+                complain(context.call, &["Cannot remove worktree changes".to_owned()]);
+            }
             return Err(Fatal::silent(1));
         }
     } else {
@@ -233,10 +231,14 @@ fn keep(
     work: &StashContent<'_>,
     specs: &mut Pathspecs,
 ) -> Result<Outcome, Fatal> {
-    if let Some((key, _)) = session.index().entries().find(|(_, entry)| entry.intent_to_add) {
+    const WORK_TREE: &str = "current worktree state";
+    let added = session.index().entries().find(|(_, entry)| entry.intent_to_add);
+    if let Some((key, _)) = added.filter(|_| !work.staged_only) {
         let path = String::from_utf8_lossy(key.path()).into_owned();
-        return Err(work.refused(context, vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
+        let line = format!("error: Entry '{path}' not uptodate. Cannot merge.");
+        return Err(work.refused(context, vec![line], WORK_TREE));
     }
+    let people = context.people();
     let encoding = commit_encoding(context.repository.config());
     let mut is_meant = |path: &[u8]| specs.is_meant(path, false);
     let kept = session.keep(&mut StashRequest {
@@ -245,22 +247,29 @@ fn keep(
         untracked: work.untracked,
         staged_only: work.staged_only,
         message: work.message,
-        people: work.people,
+        people: people.as_ref().ok(),
         encoding: encoding.as_deref(),
     });
     complain(context.call, &session.take_messages());
-    match kept {
-        Err(WorkError::Unreadable(lines)) => Err(work.refused(context, lines)),
-        kept => Ok(kept?),
+    match (kept, people) {
+        (Ok(Outcome::Nameless), Err(why)) => Err(why),
+        (Ok(Outcome::UnreadableUntracked(lines)), _) => Err(work.refused(context, lines, "untracked files")),
+        (Err(WorkError::Unreadable(lines)), _) => Err(work.refused(context, lines, WORK_TREE)),
+        (kept, _) => Ok(kept?),
     }
 }
 
 /// Makes the entry the newest one.
-fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
+fn set_ref(context: &Context<'_>, kept: &StoredStash, is_quiet: bool) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.writes.who = context.people()?.committer;
     let mut edit = edit(REF, RefChange::Set(kept.commit), Expected::Any, &kept.message.clone().into());
     edit.force_log = true;
-    changes.run_after(&kept.stored, vec![edit], TransactionMode::Atomic)?;
-    Ok(())
+    match changes.run_after(&kept.stored, vec![edit], TransactionMode::Atomic) {
+        Ok(_) => Ok(()),
+        Err(error) if ends_all(&error) => Err(error.into()),
+        // As in git, nothing is said of why.
+        Err(_) if is_quiet => Err(Fatal::silent(1)),
+        Err(_) => Err(super::failed(context, "Cannot save the current status".to_owned())),
+    }
 }

@@ -68,8 +68,12 @@ impl Spec {
     pub fn long_magic(&self) -> &[u8] {
         match self.original.strip_prefix(b":(") {
             Some(long) => &long[..magic::end(long)],
-            None if self.is_from_top => b"top",
-            None => b"",
+            None => match (self.is_from_top, self.is_excluding) {
+                (true, true) => b"top,exclude",
+                (true, false) => b"top",
+                (false, true) => b"exclude",
+                (false, false) => b"",
+            },
         }
     }
 

@@ -26,8 +26,8 @@ pub struct StashRequest<'a> {
     pub staged_only: bool,
     /// Replaces the default message.
     pub message: Option<&'a [u8]>,
-    /// The identities.
-    pub people: &'a People,
+    /// The identities; `None` if there are none, which matters only if there is something to stash.
+    pub people: Option<&'a People>,
     /// The encoding stated in commits, if it is not UTF-8.
     pub encoding: Option<&'a [u8]>,
 }
@@ -41,6 +41,10 @@ pub enum Outcome {
     Unchanged,
     /// Some files differ, but only staged changes were requested and there are none.
     NothingStaged,
+    /// There is something to stash, but no identity to do it with.
+    Nameless,
+    /// An untracked file could not be read; these are lines for standard error.
+    UnreadableUntracked(Vec<String>),
 }
 
 /// A stored stash. No ref points at it yet.
@@ -67,6 +71,7 @@ impl StashSession<'_> {
         let Some(mut work_tree) = self.work_tree(&head, &staged, request, &batch)? else {
             return Ok(Outcome::Unchanged);
         };
+        let Some(People { author, committer }) = request.people else { return Ok(Outcome::Nameless) };
         if request.staged_only {
             if staged == head {
                 return Ok(Outcome::NothingStaged);
@@ -79,7 +84,6 @@ impl StashSession<'_> {
         };
         let text = |before: &[u8], after: &[u8]| [before, description.as_slice(), after].concat();
         let commit = |tree: ObjectId, parents: &[ObjectId], message: &[u8]| {
-            let People { author, committer } = request.people;
             let encoding = request.encoding;
             let commit = NewCommit { tree: &tree, parents, author, committer, encoding, message };
             self.objects.make(ObjectKind::Commit, commit.encode())
@@ -91,7 +95,10 @@ impl StashSession<'_> {
         if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
                 untracked.iter().map(|path| (path.as_slice(), None)).collect();
-            let items = self.files.store(self.repository, self.lock.index(), &batch, &paths)?;
+            let items = match self.files.store(self.repository, self.lock.index(), &batch, &paths) {
+                Err(WorkError::Unreadable(lines)) => return Ok(Outcome::UnreadableUntracked(lines)),
+                items => items?,
+            };
             let mut files = Listing::new();
             for ((path, _), item) in paths.iter().zip(items) {
                 let Some((item, stat)) = item else { continue };
@@ -123,6 +130,8 @@ impl StashSession<'_> {
     ) -> Result<Option<Listing>, WorkError> {
         let mut result = staged.clone();
         let mut is_changed = request.untracked.is_some_and(|paths| !paths.is_empty());
+        // Files that are only meant to be added are no staged changes, but differ.
+        is_changed |= self.meant_to_be_added().iter().any(|path| (request.is_meant)(path));
         let mut changed: Vec<(&[u8], Option<Mode>)> = Vec::new();
         let mut leading = LeadingDirs::new(self.files.tree.top());
         let paths: BTreeSet<&BString> = head.keys().chain(staged.keys()).collect();
@@ -145,7 +154,7 @@ impl StashSession<'_> {
             match comparison {
                 FileComparison::Same | FileComparison::Touched(_) => {}
                 FileComparison::Gone => {
-                    if old.is_some() && leading.has_link(path) {
+                    if old.is_some() && !request.staged_only && leading.has_link(path) {
                         return Err(cannot_process(path, |path| {
                             format!("'{path}' is beyond a symbolic link")
                         }));
@@ -253,7 +262,14 @@ impl StashSession<'_> {
         Ok(has_kept_current)
     }
 
-    /// Removes staged changes from the index and the work tree, unless other changes conflict.
+    /// Paths that are only meant to be added.
+    fn meant_to_be_added(&self) -> Vec<Vec<u8>> {
+        let entries = self.index().entries().filter(|(_, entry)| entry.intent_to_add);
+        entries.map(|(key, _)| key.path().to_vec()).collect()
+    }
+
+    /// Removes staged changes from the index and the work tree, unless other changes conflict. As in git, files
+    /// that are only meant to be added are untracked then.
     pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), PatchFailed>, WorkError> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
@@ -272,6 +288,9 @@ impl StashSession<'_> {
         }
         if !problems.is_empty() {
             return Ok(Err(PatchFailed(problems)));
+        }
+        for path in self.meant_to_be_added() {
+            self.lock.index_mut().remove(&path);
         }
         for (path, now, _) in &changes {
             if now.is_none() {
@@ -307,6 +326,7 @@ impl StashSession<'_> {
         let Some(old) = old else {
             return match self.files.tree.look(path)? {
                 None => Ok(Ok(Unstaged::AsHead)),
+                Some(seen) if seen.kind == Kind::Dir && self.is_all_staged(path)? => Ok(Ok(Unstaged::AsHead)),
                 Some(_) => refused("already exists in working directory"),
             };
         };
@@ -327,6 +347,26 @@ impl StashSession<'_> {
             Ok(content) => Ok(Ok(Unstaged::Content(content))),
             Err(misfit) => failed(misfit),
         }
+    }
+
+    /// Whether a directory, where a file was, goes away with the staged files that it holds.
+    fn is_all_staged(&self, path: &[u8]) -> Result<bool, WorkError> {
+        let mut waiting = vec![path.to_vec()];
+        while let Some(directory) = waiting.pop() {
+            let entries = self.files.tree.entries(&directory)?;
+            if entries.is_empty() {
+                return Ok(false);
+            }
+            for entry in entries {
+                let inside = [directory.as_slice(), b"/", entry.name.as_encoded_bytes()].concat();
+                if entry.kind == EntryType::Dir {
+                    waiting.push(inside);
+                } else if self.index().get(&inside, 0).is_none_or(|entry| entry.intent_to_add) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 }
 
