@@ -488,3 +488,46 @@ stock --no-replace-objects rev-list --objects main
 git init -q --bare copy.git
 git --git-dir=copy.git unpack-objects -q <p.pack
 stock --git-dir=copy.git for-each-ref
+
+## what tracks nothing has no remote
+history 1
+stock config remote.origin.url elsewhere
+stock config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
+for name in tags none; do
+    stock branch $name
+    stock config branch.$name.remote origin
+done
+stock config branch.tags.merge refs/tags/v1
+stock branch url
+stock config branch.url.remote https://example.com/x
+stock config branch.url.merge refs/heads/main
+stock branch good
+stock config branch.good.remote origin
+stock config branch.good.merge refs/heads/main
+for name in upstream push; do
+    git for-each-ref --format="%(refname) [%($name)] [%($name:remotename)] [%($name:remoteref)] [%($name:track)]" refs/heads
+done
+
+## abbreviations longer than names, and settings of reftables
+# in: files
+history 2
+git -c core.abbrev=41 for-each-ref --format='%(objectname:short)'
+git -c core.abbrev=100 reflog
+git -c reftable.blockSize=bad update-ref refs/heads/k main
+git -c reftable.lockTimeout=bad pack-refs --all
+git for-each-ref
+
+## keys that were good when they signed
+ssh-keygen -q -t ed25519 -N '' -C key -f key
+stock init -q signed
+cd signed
+tick
+stock -c gpg.format=ssh -c user.signingKey="$PWD/../key" commit -q --allow-empty -S -m signed
+for times in 'valid-before="20240601"' 'valid-after="20240601"' 'valid-before="20040601"' ''; do
+    echo "a@example.com $times $(cut -d' ' -f1,2 <../key.pub)" >../signers
+    git -c gpg.ssh.allowedSignersFile="$PWD/../signers" for-each-ref \
+        --format='%(signature:grade) %(signature:signer) %(signature:trustlevel)' refs/heads/main
+done
+cd ..
+rm -rf signed key key.pub signers
+stock init -q

@@ -162,3 +162,10 @@ git update-ref refs/heads/b HEAD
 git pack-refs --all
 git for-each-ref
 rm -r .git/packed-refs.new
+
+## in quarantine
+# in: files
+# exits: 128
+history 2
+GIT_QUARANTINE_PATH=x git pack-refs --all
+git for-each-ref

@@ -261,3 +261,54 @@ git stash list
 history 2
 git reflog write refs/heads/main/below $(stock rev-parse HEAD~1 HEAD) nothing
 git reflog list
+
+## locks that are held
+# in: files
+# exits: 255 255 255
+history 3
+stock branch other
+>.git/refs/heads/main.lock
+git reflog expire --all --expire=now
+git reflog list
+git reflog expire --expire=now refs/heads/main refs/heads/other
+git reflog delete refs/heads/main@{0}
+rm .git/refs/heads/main.lock
+
+## all of a linked work tree
+# in: files reftable
+history 3
+stock worktree add -q linked
+cd linked
+commit one
+git reflog expire --all --expire=now --dry-run --verbose
+git reflog expire --single-worktree --all --expire=now --dry-run --verbose
+cd ..
+git reflog expire --all --expire=now --dry-run --verbose
+
+## entries of a directory of refs
+# in: files
+# needs git: 2.55
+# exits: 128
+history 2
+git reflog write refs/heads $(stock rev-parse HEAD~1 HEAD) nothing
+git reflog list
+
+## names of logs
+history 3
+stock clone -q . clone
+commit one
+cd clone
+stock fetch -q
+stock remote set-head origin main
+stock tag --create-reflog tagged
+stock update-ref --create-reflog refs/other/x main
+stock branch heads/x
+for name in origin origin/HEAD origin/main remotes/origin/main tagged tags/tagged heads/x other/x main HEAD @ main@{0}; do
+    git reflog $name
+    git reflog --format='%gd %gD' $name
+done
+stock symbolic-ref refs/tags/symbolic refs/heads/main
+git reflog symbolic
+git reflog expire --expire=now HEAD
+git reflog
+git reflog main@{100000000}

@@ -101,3 +101,25 @@ git show-ref -x
 history 2
 git show-ref -s7
 git show-ref -s40 main
+
+## names of one level are no refs
+history 1
+printf 'HEAD\nFOO\nx ORIG_HEAD\nrefs/heads/none\n' | git show-ref --exclude-existing
+
+## a bad ref ends the list
+# in: files
+# masks: words
+# needs git: 2.55
+# exits: 128 128 128
+# state: no-fsck
+history 2
+stock tag one
+stock tag two
+cp .git/refs/heads/main .git/refs/tags/bad..name
+git show-ref
+git show-ref --branches
+git show-ref --tags
+rm .git/refs/tags/bad..name
+echo junk >.git/refs/tags/sad
+git show-ref
+rm .git/refs/tags/sad

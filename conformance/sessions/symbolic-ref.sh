@@ -179,3 +179,15 @@ rm .git/refs/heads/through
 git pack-refs --all
 ls .git/refs/heads
 rm -f .git/refs/heads/dangling .git/refs/heads/dots .git/refs/heads/tags .git/TOP_HEAD
+
+## a hook that refuses
+# in: files reftable
+# needs git: 2.55
+# exits: 128 128
+history 2
+mkdir -p .git/hooks
+printf '#!/bin/sh\nexit 1\n' >.git/hooks/reference-transaction
+chmod +x .git/hooks/reference-transaction
+git symbolic-ref HEAD refs/heads/other
+git symbolic-ref refs/heads/s refs/heads/main
+rm .git/hooks/reference-transaction

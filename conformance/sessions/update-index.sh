@@ -469,3 +469,15 @@ git -c index.version=7 add .
 stock update-index --show-index-version
 rm .git/index
 GIT_INDEX_VERSION= git -c index.version=4 add .
+
+## lines with NUL and behind quotes
+# state: no-work
+repository
+echo 1 >a
+echo 2 >b
+printf 'a\0b\n' | git update-index --add --stdin
+printf '"b"x\n' | git update-index --add --stdin
+printf "100644 $(stock hash-object a)\tx\0y\n" | git update-index --index-info
+printf 'a\0b\n' | git hash-object --stdin-paths
+printf '"a"b\n' | git hash-object --stdin-paths
+git ls-files -s

@@ -102,6 +102,7 @@ echo "update refs/heads/main $zeros" | git update-ref --stdin
 echo 'create refs/heads/a nothing' | git update-ref --stdin
 
 ## a ref below another of the same transaction
+# needs git: 2.55
 # exits: 128
 history 1
 git update-ref --stdin <<EOF

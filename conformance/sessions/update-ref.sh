@@ -305,3 +305,19 @@ git update-ref refs/heads/in-the-way HEAD
 git symbolic-ref refs/heads/symbolic refs/heads/in-the-way
 git update-ref refs/heads/symbolic HEAD HEAD~1
 echo 'update refs/heads/in-the-way HEAD HEAD~1' | git update-ref --stdin
+
+## revisions of other kinds
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128
+history 2
+tree=$(stock rev-parse HEAD^{tree})
+blob=$(echo blob | stock hash-object -w --stdin)
+stock update-ref refs/tags/tree $tree
+stock tag -a -m tagged annotated $blob
+for name in $blob~1 $tree^ tree^0 tree^{commit} annotated~1 annotated^{tree} HEAD^{blob} HEAD^{tag} 'annotated^{/text}'; do
+    git update-ref refs/tags/x "$name"
+done
+git update-ref refs/tags/x annotated^{}
+git for-each-ref --format='%(refname) %(objecttype)'
+git stash show $blob
+git stash branch new $tree

@@ -4,8 +4,10 @@ use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use packrace_object::oid;
-use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name, is_safe_name};
+use packrace_object::{ObjectId, StoredId, oid};
+use packrace_store::refs::{
+    NameRange, Peeled, RefObjects as _, StoredObjects, Target, is_good_name, is_safe_name,
+};
 use packrace_store::{Repository, SkippedRefs, Snapshot};
 
 use crate::call::Call;
@@ -73,7 +75,7 @@ fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Resu
         if !name.starts_with(prefix) {
             continue;
         }
-        if !is_good_name(name) {
+        if !is_good_name(name) || !name.contains(&b'/') {
             error_line!(call, "warning: ref '{}' ignored", String::from_utf8_lossy(name));
             continue;
         }
@@ -146,14 +148,16 @@ impl<'a> ShowRefListing<'a> {
             (false, true) => &[b"refs/tags/"],
             (true, true) => &[b"refs/heads/", b"refs/tags/"],
         };
+        let null = ObjectId::null(self.repository.hash_kind());
         for prefix in all {
             let mut result = Ok(());
-            let visited = refs.visit(prefix, &mut |record| {
+            let range = NameRange::of_prefix(prefix);
+            let visited = refs.visit_with_broken(&range, StoredId::from(&null), |record| {
                 if !patterns.is_empty() && !patterns.iter().any(|pattern| matches(pattern, record.name)) {
                     return ControlFlow::Continue(());
                 }
                 let found = match record.target {
-                    Target::Direct { id, peeled } => Ok(Some((id, peeled))),
+                    Target::Direct { id, peeled } => Ok(Some((id.to_id(), peeled.to_id()))),
                     Target::Symbolic(_) => {
                         let found = refs.resolve(record.name);
                         found.map(|found| found.map(|found| (found.id, Peeled::Unknown)))

@@ -1,9 +1,7 @@
 //! `git symbolic-ref`: reads, changes and deletes symbolic refs.
 
 use packrace_store::Repository;
-use packrace_store::refs::{
-    Expected, RefChange, RefEdit, RefStore, TransactionMode, Value, is_good_name, is_ref_name,
-};
+use packrace_store::refs::{Expected, RefChange, RefEdit, RefStore, Value, is_good_name, is_ref_name};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -101,10 +99,7 @@ fn change(repository: &Repository, call: &Call, edit: RefEdit) -> Result<(), Fat
     check_name(&edit.name, &edit.change).map_err(Fatal::error)?;
     let mut changes = RefChanges::new(repository, call)?;
     let edit = RefEdit { deref: false, ..edit };
-    changes
-        .run(vec![edit], TransactionMode::Atomic)
-        .map(drop)
-        .map_err(|error| Fatal::error(error.to_string()))
+    changes.run_one(edit, Fatal::error)
 }
 
 fn check_target(name: &[u8], target: &[u8]) -> Result<(), Fatal> {

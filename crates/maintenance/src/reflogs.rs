@@ -152,8 +152,11 @@ impl<'a> ReflogExpiry<'a> {
             if of_pattern.is_none() && wildmatch(pattern.into(), name.into(), Mode::empty()) {
                 of_pattern = Some((pattern, [None; 2]));
             }
+            // A wrong value is an error whatever it is for.
+            let key = format!("{}.{}", String::from_utf8_lossy(pattern), KEYS[slot].0);
+            let value = seconds(&key, text.unwrap_or_default())?;
             if let Some((_, values)) = of_pattern.as_mut().filter(|(first, _)| *first == pattern) {
-                values[slot] = Some(seconds(KEYS[slot].0, text.unwrap_or_default())?);
+                values[slot] = Some(value);
             }
         }
         let value = |slot: usize| -> Result<u64, Error> {

@@ -35,15 +35,18 @@ pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// A line that is one path, quoted if it begins with a quote. `None` if the quoting is invalid or more
-/// text follows.
+/// A line that begins with a path, which is quoted if the line begins with a quote. `None` if the quoting is invalid. As in git,
+/// what follows the quote does not count, and a path ends before a NUL.
 pub fn unquote_line(line: &[u8]) -> Option<Cow<'_, [u8]>> {
-    match line.strip_prefix(b"\"") {
-        None => Some(Cow::Borrowed(line)),
+    let before_nul = |path: &[u8]| path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    Some(match line.strip_prefix(b"\"") {
+        None => Cow::Borrowed(&line[..before_nul(line)]),
         Some(quoted) => {
-            unquote(quoted).filter(|(_, length)| *length == quoted.len()).map(|(path, _)| Cow::Owned(path))
+            let (mut path, _) = unquote(quoted)?;
+            path.truncate(before_nul(&path));
+            Cow::Owned(path)
         }
-    }
+    })
 }
 
 /// Whether a text must be quoted. With `quotes_high`, bytes above 0x7f are escaped too.
@@ -110,7 +113,9 @@ mod tests {
         check("a\\n\"", Some("a\\n\""));
         check("", Some(""));
         check(r#""a\nb""#, Some("a\nb"));
-        check(r#""a"b"#, None);
+        check(r#""a"b"#, Some("a"));
+        check("a\0b", Some("a"));
+        check(r#""a\000b""#, Some("a"));
         check("\"", None);
     }
 }

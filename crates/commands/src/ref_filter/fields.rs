@@ -428,6 +428,12 @@ impl<'a> Values<'a> {
         }
         let tracking = self.tracking.as_ref().expect("just set");
         let target = match form {
+            // What tracks nothing has neither.
+            TrackForm::RemoteName | TrackForm::RemoteRef
+                if !is_push && tracking.target(branch, false)?.is_none() =>
+            {
+                return Ok(());
+            }
             TrackForm::RemoteName => {
                 out.extend_from_slice(&tracking.remote_name(branch, is_push).unwrap_or_default());
                 return Ok(());

@@ -141,17 +141,19 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
                 .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
         };
         let mut older = 0;
-        shorten(repository.refs(), &changes, &args.change, true, &full, &mut |log, position, _| {
-            // Computed once per log: positions are asked in order, from 0.
-            if number.is_none() && position == 0 {
-                older = log.iter().filter(|change| change.seconds() < moment).count();
-            }
-            Ok(match number {
-                Some(number) => log.len() - 1 - position == number,
-                // The last entry at that time.
-                None => position + 1 == older,
-            })
-        })?;
+        let shortened =
+            shorten(repository.refs(), &changes, &args.change, true, &full, &mut |log, position, _| {
+                // Computed once per log: positions are asked in order, from 0.
+                if number.is_none() && position == 0 {
+                    older = log.iter().filter(|change| change.seconds() < moment).count();
+                }
+                Ok(match number {
+                    Some(number) => log.len() - 1 - position == number,
+                    // The last entry at that time.
+                    None => position + 1 == older,
+                })
+            });
+        unless_fatal(shortened, &mut result)?;
     }
     result
 }
@@ -203,7 +205,11 @@ fn drop_logs(
     }
     for WorkTreeReflogs { refs, names } in chosen.all.into_iter().chain([chosen.named]) {
         for name in names {
-            refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
+            if let Err(error) = refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop) {
+                // As in git, whose code is another one here.
+                error_line!(changes.call, "error: {error}");
+                result = result.and(Err(Fatal::silent(1)));
+            }
         }
     }
     result
@@ -249,9 +255,19 @@ fn shorten(
                 _ => None,
             };
             LogEdit::Replace { changes, value }
-        })?;
+        })
+        .map_err(|error| failed(changes.call, error.to_string()))?;
     }
     problem.map_or(Ok(()), Err)
+}
+
+/// Keeps what has `failed` for the end: other reflogs are changed all the same.
+fn unless_fatal(done: Result<(), Fatal>, result: &mut Result<(), Fatal>) -> Result<(), Fatal> {
+    match done {
+        Err(error) if error.code == FAILED => *result = Err(error),
+        done => done?,
+    }
+    Ok(())
 }
 
 /// The entries to keep; `None` if all stay.
@@ -322,7 +338,8 @@ fn expire(
         for name in names {
             let expired = expired.of(&refs, &name)?;
             let mut is_pruned = |_: &[LoggedChange], _: usize, change: &LoggedChange| Ok(expired.has(change));
-            shorten(&refs, changes, &args.change, says_would, &name, &mut is_pruned)?;
+            let shortened = shorten(&refs, changes, &args.change, says_would, &name, &mut is_pruned);
+            unless_fatal(shortened, &mut result)?;
         }
     }
     result

@@ -82,13 +82,29 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
         name => name.to_vec(),
     };
     let is_dated = first.as_ref().map(|first| matches!(first, FirstEntry::At(_)));
-    let Some(full) = logged_name(repository, &name)? else {
-        return match ref_name(repository, &name)? {
-            Some(_) => Ok(ShownLog { name, is_dated, entries: Vec::new(), since: None }),
-            None => Err(unknown()),
-        };
+    let refs = repository.refs();
+    let log_of = |name: &[u8]| refs.log(name).map_err(Fatal::new);
+    let resolved = |name: &[u8]| refs.resolve(name).map_err(Fatal::new);
+    let full = match logged_name(repository, &name)? {
+        Some(full) => full,
+        None => {
+            let last = resolved(&ref_name(repository, &name)?.ok_or_else(unknown)?)?;
+            let Some(last) = last.filter(|last| log_of(&last.name).is_ok_and(|log| log.is_some())) else {
+                return Ok(ShownLog { name, is_dated, entries: Vec::new(), since: None });
+            };
+            last.name
+        }
     };
-    let mut log = repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
+    // Git tells other names in full.
+    let is_told = [&b""[..], b"refs/", b"refs/heads/"].iter().any(|dir| full == [dir, &name[..]].concat());
+    let name = if is_told { name } else { full.clone() };
+    let mut log = log_of(&full)?.unwrap_or_default();
+    if log.is_empty()
+        && let Some(last) = resolved(&full)?
+    {
+        // That of a symbolic ref is continued by the one of its target.
+        log = log_of(&last.name)?.unwrap_or_default();
+    }
     let count = log.len();
     // Git tells the name that was typed, and for none that of the branch.
     let told =

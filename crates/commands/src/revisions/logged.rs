@@ -26,15 +26,14 @@ pub(crate) fn entry(text: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// What is between the braces, if it is a number or a date.
 pub(crate) fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
-    number(spec).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
+    let is_long = spec.len() > MAX_DIGITS;
+    number(spec).filter(|_| !is_long).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
 }
 
 /// The same for a name that selects a single object: a moment that expiry has beside dates is none.
 pub(super) fn one_entry(spec: &[u8]) -> Option<FirstEntry> {
-    let is_long = spec.len() > MAX_DIGITS && spec.iter().all(u8::is_ascii_digit);
     match spec {
         b"" | b"all" | b"never" | b"false" => None,
-        _ if is_long => moment(spec).map(FirstEntry::At),
         _ => first_entry(spec),
     }
 }

@@ -175,9 +175,13 @@ impl<'a> Revisions<'a> {
             let next = if sign == b'^' && after.starts_with(b"{") {
                 let Some(end) = end_of_group(after) else { return Ok(None) };
                 rest = &after[end + 1..];
+                let typed = &revision[..revision.len() - rest.len()];
                 match &after[1..end] {
-                    [b'/', text @ ..] => self.found(vec![id], text)?,
-                    kind => self.peel(id, kind)?,
+                    [b'/', text @ ..] if self.peel_typed(id, b"commit", typed)?.is_some() => {
+                        self.found(vec![id], text)?
+                    }
+                    [b'/', ..] => None,
+                    kind => self.peel_typed(id, kind, typed)?,
                 }
             } else {
                 let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -186,9 +190,12 @@ impl<'a> Revisions<'a> {
                     Ok("") => Some(1),
                     text => text.ok().and_then(|text| text.parse::<u32>().ok()),
                 };
+                if !rest.first().is_none_or(is_suffix) {
+                    return Ok(None);
+                }
                 match (sign, number) {
                     (b'~', Some(steps)) => self.ancestor(id, steps)?,
-                    (b'^', Some(0)) => self.peel(id, b"commit")?,
+                    (b'^', Some(0)) => self.commit(id)?,
                     (b'^', Some(number)) => self.parent(id, number)?,
                     _ => None,
                 }
@@ -362,8 +369,42 @@ impl<'a> Revisions<'a> {
         }
     }
 
+    /// The same for `<rev>^{<type>}`, which is quoted if it leads to another kind.
+    fn peel_typed(&mut self, id: ObjectId, wanted: &[u8], typed: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let peeled = self.peel(id, wanted)?;
+        if peeled.is_none()
+            && let Some(wanted) = Kind::from_name(wanted)
+        {
+            // As in git, a commit does not end the search for another kind.
+            let last = [&b"tree"[..], b"blob"]
+                .into_iter()
+                .find(|kind| self.peel(id, kind).is_ok_and(|id| id.is_some()));
+            if let Some(found) = last {
+                let [typed, found] = [typed, found].map(String::from_utf8_lossy);
+                let text = format!("expected {wanted} type, but the object dereferences to {found} type");
+                error_line!(self.call, "error: {typed}: {text}");
+            }
+        }
+        Ok(peeled)
+    }
+
+    /// The commit that an object is or tags. Reports other kinds.
+    fn commit(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+        let commit = self.peel(id, b"commit")?;
+        if commit.is_none()
+            && let Some(other) = self.peel(id, b"")?
+            && let Some(kind) = self.reader.kind(&other)?
+        {
+            error_line!(self.call, "error: object {id} is a {kind}, not a commit");
+        }
+        Ok(commit)
+    }
+
     fn parent(&mut self, id: ObjectId, number: u32) -> Result<Option<ObjectId>, Fatal> {
-        let parents = self.parents(id)?.unwrap_or_default();
+        let parents = match self.commit(id)? {
+            Some(id) => self.parents(id)?.unwrap_or_default(),
+            None => Vec::new(),
+        };
         Ok(parents.get(number as usize - 1).copied())
     }
 
@@ -384,7 +425,7 @@ impl<'a> Revisions<'a> {
     }
 
     fn ancestor(&mut self, id: ObjectId, steps: u32) -> Result<Option<ObjectId>, Fatal> {
-        let Some(mut id) = self.peel(id, b"commit")? else { return Ok(None) };
+        let Some(mut id) = self.commit(id)? else { return Ok(None) };
         for _ in 0..steps.min(MAX_STEPS) {
             match self.parent(id, 1)? {
                 Some(parent) => id = parent,

@@ -209,8 +209,10 @@ impl Traits {
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        // `peeled` alone, written by git before 1.8.4, is not trusted: git 2.55 reads the object.
-        let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
+        // Only branches are surely no tags: `peeled` alone is of git before 1.8.4, and `refs migrate` of git 2.55 says
+        // `fully-peeled` without peeling anything.
+        let is_branch = self.is_fully_peeled && name.starts_with(b"refs/heads/");
+        let peeled = if is_branch { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
 }
@@ -322,11 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn only_fully_peeled_files_say_what_is_no_tag() {
+    fn only_branches_in_fully_peeled_files_are_no_tags() {
         let check = |header: &str, expect| {
-            let text = format!("{header}{B} refs/tags/a\n");
+            let text = format!("{header}{B} refs/heads/a\n{B} refs/tags/a\n");
             let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
-            assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, expect, "{header}");
+            assert_eq!(file.find(b"refs/heads/a").unwrap().unwrap().peeled, expect, "{header}");
+            assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, Peeled::Unknown, "{header}");
         };
         check("# pack-refs with: peeled fully-peeled sorted \n", Peeled::NotATag);
         check("# pack-refs with: peeled \n", Peeled::Unknown);

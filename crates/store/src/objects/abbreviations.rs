@@ -53,8 +53,8 @@ impl Snapshot {
             Some(b"no" | b"off" | b"false") => Ok(whole),
             Some(_) => {
                 let digits = config.integer("core.abbrev")?.unwrap_or_default();
-                let digits =
-                    usize::try_from(digits).ok().filter(|digits| (LEAST_DIGITS..=whole).contains(digits));
+                let digits = usize::try_from(digits).ok().filter(|digits| *digits >= LEAST_DIGITS);
+                let digits = digits.map(|digits| digits.min(whole));
                 digits.ok_or_else(|| {
                     crate::error::Reason::Config("abbrev length out of range".to_owned()).into()
                 })

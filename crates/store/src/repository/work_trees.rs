@@ -59,6 +59,14 @@ impl Repository {
     fn is_linked(&self) -> bool {
         self.git_dir != self.common_dir
     }
+
+    /// Whether this is the git directory, by whatever name.
+    fn is_at(&self, dir: &Path) -> bool {
+        dir == self.git_dir
+            || self.is_linked()
+                && packrace_os::real_path(dir)
+                    .is_ok_and(|real| packrace_os::real_path(&self.git_dir).is_ok_and(|own| own == real))
+    }
 }
 
 /// The git directories of all work trees: the main one, then the linked ones by name.
@@ -71,7 +79,7 @@ pub(super) fn git_dirs(repository: &Repository) -> Result<Vec<PathBuf>, Error> {
     dirs.extend(
         linked.into_iter().filter(|(_, kind)| *kind == EntryType::Dir).map(|(name, _)| parent.join(name)),
     );
-    if !dirs.iter().any(|dir| dir == repository.git_dir()) {
+    if !dirs.iter().any(|dir| repository.is_at(dir)) {
         dirs.push(repository.git_dir().to_owned());
     }
     Ok(dirs)
@@ -96,13 +104,14 @@ pub struct WorkTreeReflogs {
 }
 
 /// The names of all refs that have reflogs, with the refs of the work tree that they belong to. Each reflog occurs once: those
-/// that work trees share belong to the main one.
+/// that work trees share belong to the one that the repository was opened in.
 pub fn all_reflogs(repository: &Repository) -> Result<Vec<WorkTreeReflogs>, Error> {
     let mut reflogs = Vec::new();
-    for (number, dir) in git_dirs(repository)?.into_iter().enumerate() {
+    for dir in git_dirs(repository)? {
+        let is_here = repository.is_at(&dir);
         let refs = repository.refs().of_work_tree(dir);
         let mut names = refs.logged_names().map_err(Reason::Refs)?;
-        names.retain(|name| number == 0 || is_per_worktree(name));
+        names.retain(|name| is_here || is_per_worktree(name));
         reflogs.push(WorkTreeReflogs { refs, names });
     }
     Ok(reflogs)

@@ -41,14 +41,14 @@ pub(super) fn conflicts(
                 }
             };
             if exists {
-                add(Cause::Conflict { name: name.to_vec(), existing: directory.to_vec() });
+                add(locks.conflict(name, directory.to_vec()));
             } else if changed.get(directory).is_some_and(|from| *from <= at) {
                 add(Cause::Together { name: name.to_vec(), other: directory.to_vec() });
             }
         }
         let below = [name, b"/"].concat();
         if let Some(existing) = locks.first_below(name)? {
-            add(Cause::Conflict { name: name.to_vec(), existing });
+            add(locks.conflict(name, existing));
         }
         let others = changed.range(below.as_slice()..).take_while(|(other, _)| other.starts_with(&below));
         if let Some((other, _)) = others.into_iter().find(|(_, from)| **from <= at) {

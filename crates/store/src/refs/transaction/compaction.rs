@@ -25,16 +25,23 @@ use crate::publish::{FileKind, LockFile};
 
 /// Merges tables after a change, if that is not turned off.
 pub(super) fn after_change(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
-    if writes.tables.compacts { geometrically(dir, writes, hash) } else { Ok(()) }
+    match writes.tables.compacts {
+        true => match geometrically(dir, writes, hash) {
+            Err(RefError::Conflict(_)) => Ok(()),
+            compacted => compacted,
+        },
+        false => Ok(()),
+    }
 }
 
-/// Merges tables that are too small relative to newer ones. A concurrent compaction is not an error.
+/// Merges tables that are too small relative to newer ones, if need be without the oldest of them: another compaction may
+/// hold those.
 pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();
     match geometric(&sizes, writes.tables.factor) {
-        Some(range) => run(dir, lock, &stack, range, writes),
+        Some(range) => run(dir, lock, &stack, range, true, writes),
         None => Ok(()),
     }
 }
@@ -42,13 +49,17 @@ pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> R
 /// Merges all tables.
 pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else {
-        return Err(RefError::Conflict("unable to compact stack: data is locked".to_owned()));
+        return Err(locked());
     };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
         0 | 1 => Ok(()),
-        count => run(dir, lock, &stack, 0..count, writes),
+        count => run(dir, lock, &stack, 0..count, false, writes),
     }
+}
+
+fn locked() -> RefError {
+    RefError::Conflict("unable to compact stack: data is locked".to_owned())
 }
 
 /// The lock of the list; `None` if another process holds it.
@@ -64,18 +75,23 @@ fn run(
     dir: &Path,
     lock: LockFile,
     stack: &Stack,
-    range: Range<usize>,
+    mut range: Range<usize>,
+    takes_fewer: bool,
     writes: &RefWrites,
 ) -> Result<(), RefError> {
-    let old = &stack.tables[range.clone()];
     let mut locks = Vec::new();
-    for table in old {
-        match LockFile::take(&table.path, FileKind::Refs, writes.policy) {
+    for at in range.clone().rev() {
+        match LockFile::take(&stack.tables[at].path, FileKind::Refs, writes.policy) {
             Ok(lock) => locks.push(lock),
-            Err(error) if error.is_locked() => return Ok(()),
+            Err(error) if error.is_locked() && takes_fewer && locks.len() > 1 => {
+                range.start = at + 1;
+                break;
+            }
+            Err(error) if error.is_locked() => return Err(locked()),
             Err(error) => return Err(error.into()),
         }
     }
+    let old = &stack.tables[range.clone()];
     drop(lock);
     let (min_update_index, max_update_index) = old
         .iter()

@@ -10,6 +10,7 @@ use packrace_os::count::Role;
 use packrace_os::{EntryType, durable, is_absent};
 
 use super::super::RefError;
+use crate::publish::LockFile;
 
 /// Removes a tree of empty directories, or a tree with its files.
 pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), RefError> {
@@ -27,6 +28,16 @@ pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), 
         }
     }
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
+}
+
+/// Renames a lock to its ref; empty directories may be in the way.
+pub(super) fn rename(lock: LockFile, path: &Path) -> Result<(), RefError> {
+    let is_dir =
+        packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
+    if is_dir {
+        remove_tree(path, false)?;
+    }
+    lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })
 }
 
 /// Removes the empty directories above a removed ref or log, except `refs/heads` and the like.

@@ -25,7 +25,7 @@ use packrace_os::is_absent;
 use super::super::files::{LooseFile, LooseValue, read_loose};
 use super::super::packed_file::PackedFile;
 use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, reflog};
-use super::directories::{Listings, first_file, remove_empty_parents, remove_tree};
+use super::directories::{Listings, first_file, remove_empty_parents, remove_tree, rename};
 use super::sync::{sync_all, sync_dir};
 use super::{
     Cause, CommitWork, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Refusal,
@@ -176,10 +176,19 @@ impl FileLocks {
 
     /// Whether there is a ref of this name.
     pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
+        Ok(self.has_file(name)? || self.packed.find(name)?.is_some())
+    }
+
+    /// Whether a ref has a file of its own.
+    pub(super) fn is_loose(&self, name: &[u8]) -> bool {
+        self.has_file(name).unwrap_or(false)
+    }
+
+    fn has_file(&self, name: &[u8]) -> Result<bool, RefError> {
         let path = self.dirs.path_of(name);
         let file =
             packrace_os::identity(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
-        Ok(file.is_some_and(|file| file.is_file) || self.packed.find(name)?.is_some())
+        Ok(file.is_some_and(|file| file.is_file))
     }
 
     /// The first ref below a name.
@@ -447,7 +456,11 @@ impl FileLocks {
                 return Ok(LockedFile::Refused(Cause::Locked(error.to_string())));
             }
             if let Some(existing) = self.ref_above(name)? {
-                return Ok(LockedFile::Refused(Cause::Conflict { name: name.to_vec(), existing }));
+                return Ok(LockedFile::Refused(Cause::Conflict {
+                    name: name.to_vec(),
+                    existing,
+                    is_at_lock: true,
+                }));
             }
             if !error.is_not_found() {
                 return Err(io_error(error));
@@ -585,14 +598,4 @@ pub(super) fn io_error(error: crate::error::Error) -> PrepareError {
 
 fn lock_of(path: &Path) -> PathBuf {
     crate::paths::with_extension(path, "lock")
-}
-
-/// Renames a lock to its ref; empty directories may be in the way.
-fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
-    let is_dir =
-        packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
-    if is_dir {
-        remove_tree(path, false)?;
-    }
-    Ok(lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })?)
 }

@@ -62,11 +62,8 @@ impl RefStore {
             }
             // A conflicting ref exists, so there is no such reflog.
             LockedFile::Refused(cause) => {
-                let (name, backend) = (name.to_vec(), Backend::Files);
                 return match edit(None) {
-                    LogEdit::Replace { .. } => {
-                        Err(Refusal { edit: 0, target: name.clone(), name, cause, backend }.into())
-                    }
+                    LogEdit::Replace { .. } => Err(refused(name, cause)),
                     LogEdit::Keep | LogEdit::Drop => Ok(()),
                 };
             }
@@ -81,6 +78,14 @@ impl RefStore {
                 }
             }
             LogEdit::Replace { changes, value } => {
+                if log.is_none()
+                    && let Some(existing) = locks.first_below(name)?
+                {
+                    return Err(refused(
+                        name,
+                        Cause::Conflict { name: name.to_vec(), existing, is_at_lock: true },
+                    ));
+                }
                 let dir = path.parent().unwrap_or(&path);
                 make_dir_below(self.dirs.top_of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
                 let mut file = LockFile::take(&path, FileKind::Refs, writes.policy).map_err(io_error)?;
@@ -152,4 +157,9 @@ impl RefStore {
         }
         Ok(())
     }
+}
+
+fn refused(name: &[u8], cause: Cause) -> PrepareError {
+    let name = name.to_vec();
+    Refusal { edit: 0, target: name.clone(), name, cause, backend: Backend::Files }.into()
 }

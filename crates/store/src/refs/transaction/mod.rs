@@ -227,6 +227,12 @@ impl Locks {
         }
     }
 
+    /// That the name of a new ref is not available.
+    fn conflict(&self, name: &[u8], existing: Vec<u8>) -> Cause {
+        let is_at_lock = matches!(self, Locks::Files(locks) if locks.is_loose(&existing));
+        Cause::Conflict { name: name.to_vec(), existing, is_at_lock }
+    }
+
     fn first_below(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
         match self {
             Locks::Files(locks) => locks.first_below(name),

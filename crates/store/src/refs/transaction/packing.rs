@@ -60,6 +60,10 @@ impl RefStore {
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
+        if writes.is_quarantined {
+            let words = format!("unable to write new packed-refs: {}", PrepareError::Quarantined);
+            return Err(RefError::Write(words).into());
+        }
         let mut locks = FileLocks::begin(self, &[], writes)?;
         locks.lock_packed()?;
         let mut wanted: BTreeMap<Vec<u8>, ObjectId> = direct_loose(&self.dirs, self.hash)?;

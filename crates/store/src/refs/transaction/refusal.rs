@@ -99,6 +99,8 @@ pub enum Cause {
         name: Vec<u8>,
         /// The existing one.
         existing: Vec<u8>,
+        /// Whether it does not even let the lock be taken: git tells that.
+        is_at_lock: bool,
     },
     /// As above, if both are changed now.
     Together {
@@ -203,11 +205,12 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let asked = text(&self.name);
-        let is_files = self.backend == Backend::Files;
-        let lock = |f: &mut std::fmt::Formatter<'_>, words: String| match is_files {
+        let lock_with = |f: &mut std::fmt::Formatter<'_>, words: String, is_lock| match is_lock {
             true => write!(f, "cannot lock ref '{asked}': {words}"),
             false => f.write_str(&words),
         };
+        let is_files = self.backend == Backend::Files;
+        let lock = |f: &mut std::fmt::Formatter<'_>, words| lock_with(f, words, is_files);
         match &self.cause {
             Cause::Exists => write!(f, "cannot lock ref '{asked}': reference already exists"),
             Cause::ExistsDangling => {
@@ -233,11 +236,13 @@ impl std::fmt::Display for Refusal {
                 "cannot lock ref '{asked}': expected symref with target '{}': but is a regular ref",
                 text(expected)
             ),
-            Cause::Conflict { name, existing } => {
-                lock(f, format!("'{}' exists; cannot create '{}'", text(existing), text(name)))
-            }
+            Cause::Conflict { name, existing, is_at_lock } => lock_with(
+                f,
+                format!("'{}' exists; cannot create '{}'", text(existing), text(name)),
+                *is_at_lock,
+            ),
             Cause::Together { name, other } => {
-                lock(f, format!("cannot process '{}' and '{}' at the same time", text(name), text(other)))
+                write!(f, "cannot process '{}' and '{}' at the same time", text(name), text(other))
             }
             Cause::NoObject { name, id } => {
                 write!(f, "trying to write ref '{}' with nonexistent object {id}", text(name))

@@ -46,6 +46,10 @@ pub struct TableWrites {
 }
 
 impl TableWrites {
+    fn new(hash: HashKind) -> Self {
+        TableWrites { options: TableOptions::new(hash), factor: DEFAULT_FACTOR, compacts: true, synced: true }
+    }
+
     fn of(config: &Config, hash: HashKind) -> Result<Self, Error> {
         let number = |name: &str, highest: i64, words: &str| -> Result<Option<i64>, Error> {
             match config.integer(name)? {
@@ -59,7 +63,7 @@ impl TableWrites {
                 Some(_) => Err(Reason::Config(format!("{words} cannot exceed {}", shown(highest))).into()),
             }
         };
-        let default = TableOptions::new(hash);
+        let TableWrites { options: default, .. } = Self::new(hash);
         let block = number("reftable.blockSize", MAX_BLOCK_BYTES as i64, "reftable block size")?;
         let restarts = number("reftable.restartInterval", i64::from(u16::MAX), "reftable block size")?;
         let factor = number("reftable.geometricFactor", i64::from(MAX_FACTOR), "reftable geometric factor")?;
@@ -71,8 +75,7 @@ impl TableWrites {
                 ..default
             },
             factor: factor.map_or(DEFAULT_FACTOR, |factor: i64| factor as u16),
-            compacts: true,
-            synced: true,
+            ..Self::new(hash)
         })
     }
 }
@@ -132,14 +135,25 @@ impl RefWrites {
         // Every writer syncs while it holds the lock of the whole stack: git's 100 ms suit writers
         // that do not sync.
         let reftable_patience = if policy.syncs(Component::Reference) { 1000 } else { 100 };
+        // Where there are none, wrong settings of reftables do no harm.
+        let has_tables =
+            config.string("extensions.refStorage").is_some_and(|text| text.starts_with(b"reftable"));
+        let tables = match TableWrites::of(config, hash) {
+            Err(_) if !has_tables => TableWrites::new(hash),
+            tables => tables?,
+        };
+        let reftable_patience = match config.integer("reftable.lockTimeout") {
+            Err(_) if !has_tables => reftable_patience,
+            millis => millis?.unwrap_or(reftable_patience),
+        };
         Ok(RefWrites {
             policy,
             log,
             who,
-            files_patience: patience(config, "core.filesRefLockTimeout", 100)?,
-            packed_patience: patience(config, "core.packedRefsTimeout", 1000)?,
-            reftable_patience: patience(config, "reftable.lockTimeout", reftable_patience)?,
-            tables: TableWrites::of(config, hash)?,
+            files_patience: patience(config.integer("core.filesRefLockTimeout")?.unwrap_or(100)),
+            packed_patience: patience(config.integer("core.packedRefsTimeout")?.unwrap_or(1000)),
+            reftable_patience: patience(reftable_patience),
+            tables,
             hooks: None,
             is_quarantined: false,
         })
@@ -147,7 +161,6 @@ impl RefWrites {
 }
 
 /// Milliseconds; a negative number is forever (git-config).
-fn patience(config: &Config, name: &str, default: i64) -> Result<Option<Duration>, Error> {
-    let millis = config.integer(name)?.unwrap_or(default);
-    Ok(u64::try_from(millis).ok().map(Duration::from_millis))
+fn patience(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
 }
