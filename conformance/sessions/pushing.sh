@@ -265,3 +265,22 @@ git push --atomic to.git main HEAD:refs/heads/a HEAD^{tree}:refs/heads/b HEAD:re
 stock -C to.git for-each-ref
 git push to.git main HEAD:refs/heads/a HEAD^{tree}:refs/heads/b HEAD:refs/heads/c
 stock -C to.git for-each-ref
+
+## a hook proc-receive that ends with an error
+# exits: 1
+history 2
+for code in 0 3; do
+    stock init -q --bare server$code
+    stock -C server$code config receive.procReceiveRefs refs/for
+    {
+        echo '#!/bin/sh'
+        echo 'cat >/dev/null &'
+        echo "printf '000eversion=1\\n0000'; sleep .3; printf '0016ok refs/for/a/main0000'; exit $code"
+    } >server$code/hooks/proc-receive
+    chmod +x server$code/hooks/proc-receive
+    git push server$code main:refs/for/a/main main:one
+    git push --atomic server$code main:refs/for/a/main main:two
+    echo $?
+    git -C server$code for-each-ref
+done
+rm -rf server0 server3

@@ -147,8 +147,11 @@ impl SignatureChecker<'_> {
             );
             return Signature::default();
         };
+        // Keys may have times; what counts is when they signed.
+        let time = signed_at(signed).map(|time| format!("-Overify-time={time}"));
         let command = |verb: &str, options: &[&str]| {
-            let words = ["-Y", verb].into_iter().chain(options.iter().copied()).map(OsString::from);
+            let words = ["-Y", verb].into_iter().chain(options.iter().copied()).chain(time.as_deref());
+            let words = words.map(OsString::from);
             let signature = ["-s".into(), signature.as_os_str().to_owned()];
             [program.clone()].into_iter().chain(words).chain(signature).collect::<Vec<_>>()
         };
@@ -214,6 +217,18 @@ impl SignatureChecker<'_> {
             }
         }
     }
+}
+
+/// When an object or certificate says that it was made, in local time, as ssh-keygen reads it.
+fn signed_at(signed: &[u8]) -> Option<String> {
+    let who = signed
+        .split(|byte| *byte == b'\n')
+        .take_while(|line| !line.is_empty())
+        .find(|line| [&b"committer "[..], b"tagger ", b"pusher "].iter().any(|key| line.starts_with(key)))?;
+    let time = &who[who.iter().rposition(|byte| *byte == b'>')? + 1..];
+    let seconds = std::str::from_utf8(time).ok()?.split_whitespace().next()?.parse().ok()?;
+    let time = jiff::Timestamp::from_second(seconds).ok()?.to_zoned(jiff::tz::TimeZone::system());
+    Some(time.strftime("%Y%m%d%H%M%S").to_string())
 }
 
 /// Reads `Good "git" signature for NAME with TYPE key FINGERPRINT`, or the same without a name. Names may

@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
         };
         match MaintenanceLock::take(repository, time_of_day())? {
             Locking::Held(lock) => Ok(Some((memory, lock))),
-            Locking::Busy(who) => {
+            Locking::Busy(who) | Locking::BusyWithGc(who) => {
                 tracing::debug!("maintenance of {} postponed: {who}", self.name());
                 Ok(None)
             }

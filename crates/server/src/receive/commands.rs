@@ -307,7 +307,9 @@ impl<'a> Push<'a> {
         landing: &Landing<'_>,
     ) -> Result<(), Error> {
         self.check_aliases(refs)?;
-        self.run_proc_receive()?;
+        if !self.run_proc_receive()? {
+            return Ok(());
+        }
         match self.request.atomic {
             true => self.execute_atomic(refs, shallow, landing),
             false => self.execute_each(refs, shallow, landing),

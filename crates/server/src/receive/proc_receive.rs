@@ -23,6 +23,8 @@ const MESSAGE_BYTES: usize = 64 << 10;
 
 const UNMATCHED_OPTION: &str = "proc-receive reported \"option\" without a matching \"ok/ng\" directive";
 
+const NOT_RUN: &str = "fail to run proc-receive hook";
+
 /// Why the hook's commands failed, as errors for the client.
 struct HookErrors(Vec<String>);
 
@@ -33,26 +35,31 @@ impl HookErrors {
 }
 
 impl Push<'_> {
-    /// Lets the hook execute its commands.
-    pub(super) fn run_proc_receive(&mut self) -> Result<(), Error> {
+    /// Lets the hook execute its commands. Returns whether the others go on: not those of an atomic push if the hook ends with an
+    /// error after it has answered (githooks). They are rejected then.
+    pub(super) fn run_proc_receive(&mut self) -> Result<bool, Error> {
         let numbers: Vec<usize> = (0..self.commands.len())
             .filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open())
             .collect();
         if numbers.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let said = self.talk_with_hook(&numbers)?;
-        if let Err(HookErrors(errors)) = said {
+        let ends_all = self.request.atomic && !matches!(said, Ok(true));
+        if let Err(HookErrors(errors)) = &said {
             errors.iter().for_each(|error| self.client.error(error));
-            let is_atomic = self.request.atomic;
-            for command in self.commands.iter_mut().filter(|command| command.is_of_hook || is_atomic) {
-                command.reject("fail to run proc-receive hook");
+        }
+        for command in &mut self.commands {
+            let is_failed = if command.is_of_hook { said.is_err() } else { ends_all };
+            if is_failed {
+                command.reject(NOT_RUN);
             }
         }
-        Ok(())
+        Ok(!ends_all)
     }
 
-    fn talk_with_hook(&mut self, numbers: &[usize]) -> Result<Result<(), HookErrors>, Error> {
+    /// Returns whether the hook ended well, or why its commands failed.
+    fn talk_with_hook(&mut self, numbers: &[usize]) -> Result<Result<bool, HookErrors>, Error> {
         let Some(program) = self.hooks.program("proc-receive", &[])? else {
             return Ok(Err(HookErrors::one("cannot find hook 'proc-receive'")));
         };
@@ -108,10 +115,9 @@ impl Push<'_> {
             let why = hook.or_time_is_up("fail to read report from proc-receive hook");
             return Ok(Err(HookErrors::one(why)));
         };
-        // Once it has answered, git ignores its exit status.
-        hook.end()?;
+        let is_well = hook.end()?;
         let errors = self.take_answer(numbers, &answer);
-        Ok(if errors.is_empty() { Ok(()) } else { Err(HookErrors(errors)) })
+        Ok(if errors.is_empty() { Ok(is_well) } else { Err(HookErrors(errors)) })
     }
 
     /// Reads the hook's answers about its commands; returns the errors in them.
@@ -285,8 +291,8 @@ impl HookSession<'_> {
         Ok(did.written)
     }
 
-    /// Waits for the hook's end.
-    fn end(mut self) -> Result<(), Error> {
+    /// Waits for the hook's end; returns whether it ended well.
+    fn end(mut self) -> Result<bool, Error> {
         self.child.close_input();
         let mut output = vec![0; MESSAGE_BYTES];
         while !self.is_over {
@@ -296,11 +302,11 @@ impl HookSession<'_> {
         }
         loop {
             let ended = match self.child.try_wait() {
-                // It reached its time limit after its answer: its exit status does not matter.
-                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(()),
+                // It reached its time limit after its answer.
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(false),
                 ended => ended.map_err(failed)?,
             };
-            if ended.is_some() {
+            if let Some(status) = ended {
                 let mut messages = [0; 8 << 10];
                 while let Ok(did) =
                     self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO)
@@ -310,7 +316,7 @@ impl HookSession<'_> {
                         _ => break,
                     }
                 }
-                return Ok(());
+                return Ok(status.success());
             }
             if self.client.is_cancelled() {
                 return Err(Error::left());

@@ -12,15 +12,20 @@ use packrace_store::Config;
 
 use crate::error::Error;
 
-/// The features that the configuration offers; `uris` comes from [`blob_uris`]. The server may keep bundles of
-/// its own.
-pub(super) fn features(config: &Config, uris: &[BlobUri], has_bundles: bool) -> Result<Features, Error> {
+/// The features that the configuration offers. The server may keep bundles of its own. Values of [`blob_uris`] are read only for
+/// clients that ask for them.
+pub(super) fn features(config: &Config, has_bundles: bool) -> Result<Features, Error> {
     let is_on = |name| config.boolean(name).map(|value| value.unwrap_or(false));
+    let unborn = config.string("lsrefs.unborn");
+    if let Some(unborn) = unborn.filter(|text| !matches!(&text[..], b"advertise" | b"allow" | b"ignore")) {
+        let unborn = String::from_utf8_lossy(&unborn);
+        return Err(Error::unavailable(format!("invalid value for 'lsrefs.unborn': '{unborn}'")));
+    }
     let promisors = if is_on("promisor.advertise")? { promisor_remotes(config)? } else { Vec::new() };
     Ok(Features {
         ref_in_want: is_on("uploadpack.allowRefInWant")?,
         sideband_all: is_on("uploadpack.allowSidebandAll")?,
-        packfile_uris: !uris.is_empty(),
+        packfile_uris: !config.strings("uploadpack.blobPackfileUri").is_empty(),
         object_info: is_on("transfer.advertiseObjectInfo")?,
         bundle_uri: has_bundles || is_on("uploadpack.advertiseBundleURIs")?,
         promisor_remote: promisor_remote::write_offer(&promisors),
@@ -129,9 +134,9 @@ mod tests {
             ("remote.a.promisor", None),
             ("remote.a.url", Some("https://a")),
         ]);
-        assert_eq!(features(repository.config(), &[], false).unwrap(), Features::default());
+        assert_eq!(features(repository.config(), false).unwrap(), Features::default());
         assert!(configured_bundles(repository.config()).unwrap().is_empty());
-        assert!(features(repository.config(), &[], true).unwrap().bundle_uri);
+        assert!(features(repository.config(), true).unwrap().bundle_uri);
     }
 
     #[test]
@@ -144,7 +149,7 @@ mod tests {
             ("bundle.heuristic", None),
             ("bundle.mode", Some("")),
         ]);
-        assert!(features(repository.config(), &[], false).unwrap().bundle_uri);
+        assert!(features(repository.config(), false).unwrap().bundle_uri);
         let bundles = configured_bundles(repository.config()).unwrap();
         let lines: Vec<String> = bundles
             .iter()
@@ -220,7 +225,7 @@ mod tests {
         ];
         let offer = |config: &[(&str, Option<&str>)]| {
             let (repository, _repo) = repository(config);
-            let offer = features(repository.config(), &[], false).unwrap().promisor_remote.unwrap();
+            let offer = features(repository.config(), false).unwrap().promisor_remote.unwrap();
             let shown = |remote: PromisorRemote| {
                 let fields = remote
                     .fields

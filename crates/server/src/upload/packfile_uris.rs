@@ -9,7 +9,7 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 use packrace_protocol::wire::sideband;
 
-use super::features::uris_of;
+use super::features::{blob_uris, uris_of};
 use super::hook::HookRun;
 use super::serve::Upload;
 use crate::error::Error;
@@ -24,8 +24,9 @@ impl Upload<'_> {
         if let Some(hook) = self.settings.hook.clone() {
             return self.ask_hook(&hook, request);
         }
-        let known = self.settings.blob_uris.iter().filter(|uri| uri.pack.is_of(protocols));
-        let known: Vec<_> = known.cloned().collect();
+        let repository = &self.call.subject.repository;
+        let mut known = blob_uris(repository.config(), repository.hash_kind())?;
+        known.retain(|uri| uri.pack.is_of(protocols));
         if known.is_empty() {
             return Ok(Vec::new());
         }

@@ -13,8 +13,8 @@ use packrace_pack::plan::{MissingObjects, PackPlan};
 use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, shallow};
 use packrace_protocol::message::advertisement;
 use packrace_protocol::session::{
-    Carriage, Deepen, FetchInfo, HavesAnswer, Input, Output, RequestLimits, ServiceConfig, ShallowAnswer,
-    ShallowRequest, Sideband, fetch_v0, fetch_v2,
+    Carriage, Deepen, Features, FetchInfo, HavesAnswer, Input, Output, RequestLimits, ServiceConfig,
+    ShallowAnswer, ShallowRequest, Sideband, fetch_v0, fetch_v2,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
@@ -131,7 +131,10 @@ impl<'a> Upload<'a> {
             allow_reachable: settings.allow_reachable,
             allow_filter: settings.allow_filter,
             is_shallow: !snapshot.shallow().is_empty(),
-            features: features(repository.config(), &settings.blob_uris, has_bundles)?,
+            features: match call.subject.version {
+                ProtocolVersion::V2 => features(repository.config(), has_bundles)?,
+                _ => Features::default(),
+            },
             limits: RequestLimits::default(),
         };
         Ok(Upload {

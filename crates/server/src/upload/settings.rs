@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use packrace_store::Repository;
 
-use super::features::{BlobUri, blob_uris};
 use super::filter::FilterPolicy;
 use crate::error::Error;
 use crate::refs::view::HiddenRefs;
@@ -29,8 +28,6 @@ pub(super) struct UploadSettings {
     pub(super) require_reachable: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
-    /// `uploadpack.blobPackfileUri`.
-    pub(super) blob_uris: Vec<BlobUri>,
     /// `lsrefs.unborn` is `advertise` (the default): the capability is advertised.
     pub(super) advertise_unborn: bool,
     /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks gets the answer.
@@ -60,7 +57,6 @@ impl UploadSettings {
             require_reachable: config.boolean("packrace.requireReachableWants")?.unwrap_or(false),
             allow_filter: config.boolean("uploadpack.allowFilter")?.unwrap_or(false),
             filters: FilterPolicy::of(config)?,
-            blob_uris: blob_uris(config, repository.hash_kind())?,
             advertise_unborn: unborn == b"advertise",
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
