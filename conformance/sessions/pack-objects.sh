@@ -301,3 +301,29 @@ listed
 printf 'HEAD\n^HEAD~1\n' | git -c pack.useSparse=false pack-objects -q --revs --thin --sparse --stdout >p.pack
 stock show-index </dev/null 2>/dev/null
 stock index-pack --fix-thin --stdin <p.pack >/dev/null
+
+## objects that nobody promised
+# state: no-fsck no-files no-objects
+# masks: words
+# exits: 128
+history 3
+stock repack -adq
+mv .git/objects/pack/*.pack p
+rm -f .git/objects/pack/*
+stock unpack-objects -q <p
+rm -f p
+blob=$(stock rev-parse HEAD~1:dir2/file2)
+rm -f .git/objects/$(echo $blob | cut -c1-2)/$(echo $blob | cut -c3-)
+git pack-objects -q --all --exclude-promisor-objects out </dev/null
+
+## unreachable objects beside those that are not packed
+history 4
+commit one
+stock repack -q
+stock tag one
+commit two
+stock reset -q --hard HEAD~2
+stock tag -d one >/dev/null
+git pack-objects -q --unpacked --keep-unreachable out </dev/null >/dev/null
+git show-index <$(ls out-*.idx) | cut -d' ' -f2 | sort
+rm out-*

@@ -254,3 +254,42 @@ for shared in group all 0640 0600; do
     git -C $shared update-ref -m again HEAD HEAD
     find $shared/.git/logs -type f -printf '%m %p\n' | sort
 done
+
+## bare repositories that nobody named
+# exits: 128 128 128 1 128
+repository
+stock init -q --bare inner.git
+stock init -q --bare .git/modules/sub
+cd inner.git
+git -c safe.bareRepository=explicit for-each-ref
+git -c safe.bareRepository=explicit pack-refs --all
+git -c safe.bareRepository=explicit update-ref refs/heads/x HEAD
+git -c safe.bareRepository=explicit --git-dir=. show-ref
+git -c safe.bareRepository=all for-each-ref
+cd refs
+git -c safe.bareRepository=explicit for-each-ref
+GIT_DIR=.. git -c safe.bareRepository=explicit for-each-ref
+cd ../../.git
+git -c safe.bareRepository=explicit for-each-ref
+cd refs
+git -c safe.bareRepository=explicit for-each-ref
+cd ../modules/sub
+git -c safe.bareRepository=explicit for-each-ref
+stock config safe.bareRepository explicit
+git for-each-ref
+
+## variables that are empty
+# exits: 128 128 128 128 128 128 128 128 128 128 128
+history 2
+mkdir new
+(
+    cd new
+    GIT_DIR= git init
+    GIT_WORK_TREE= git init
+)
+for name in GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY; do
+    echo $name
+    env $name= git add dir1
+    env $name= git show-ref
+    env $name= git hash-object dir1/file1
+done

@@ -164,6 +164,9 @@ impl InitTarget {
             let git_dir = if is_said_bare { base.to_owned() } else { base.join(".git") };
             return Ok(InitTarget { git_dir, is_bare: is_said_bare, work_tree: None });
         };
+        if named.as_os_str().is_empty() {
+            return Err(Fatal::new("The empty string is not a valid path"));
+        }
         let is_bare = is_said_bare || work_tree.is_none() && is_name_of_bare(named, base);
         let in_its_work_tree = base.join(named).parent().map(Path::to_owned);
         if let (false, None, Some(top)) = (is_bare, work_tree, &in_its_work_tree)

@@ -177,7 +177,11 @@ impl<'a> Maintenance<'a> {
     fn run(&self, args: &MaintenanceRunOptions) -> Result<(), Fatal> {
         let lock = match MaintenanceLock::take(&self.repository, self.now)? {
             Locking::Held(lock) => lock,
-            Locking::Busy(who) => {
+            Locking::BusyWithGc(who) if !args.auto && self.tasks.contains(&Task::Gc) => {
+                error_line!(self.call, "fatal: {who} (use --force if not)");
+                return Err(Fatal::error("task 'gc' failed"));
+            }
+            Locking::Busy(who) | Locking::BusyWithGc(who) => {
                 if !args.auto && self.speaks(args) {
                     error_line!(self.call, "warning: {who}, skipping maintenance");
                 }

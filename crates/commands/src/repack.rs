@@ -318,6 +318,9 @@ fn cruft_settings(
     config: &Config,
     threads: usize,
 ) -> Result<Settings, Fatal> {
+    if !args.cruft {
+        return settings(call, &packing(args), &[], config, threads);
+    }
     let number = |given: Option<i64>, name: &str| match given {
         Some(number) => Ok(Some(number)),
         None => config.integer(name),

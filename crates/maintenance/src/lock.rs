@@ -63,6 +63,8 @@ pub enum Locking {
     Held(Box<MaintenanceLock>),
     /// Another process holds it, according to this message.
     Busy(String),
+    /// A `gc` that is not ours runs, according to this message.
+    BusyWithGc(String),
 }
 
 impl MaintenanceLock {
@@ -78,7 +80,7 @@ impl MaintenanceLock {
         }
         let pid_file = common.join(PID_FILE);
         if let Some(who) = running_gc(&pid_file, now)? {
-            return Ok(Locking::Busy(who));
+            return Ok(Locking::BusyWithGc(who));
         }
         let path = repository.object_dir().join("maintenance");
         let mut predecessor = None;

@@ -59,9 +59,18 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     let current = || packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new);
     let mut options = OpenOptions { strict: true, ..options };
     if let Some(top) = &call.environment.init.work_tree {
+        if top.as_os_str().is_empty() {
+            return Err(Fatal::new("The empty string is not a valid path"));
+        }
         options.work_tree.named = Some(current()?.join(top));
     }
+    if call.environment.has_empty_place() {
+        return Ok(None);
+    }
     let (mut repository, shown) = if let Some(path) = named_git_dir(call) {
+        if path.as_os_str().is_empty() {
+            return Ok(None);
+        }
         options.work_tree.default = Some(current()?);
         match Repository::open(&in_directory(call, path)?, &options) {
             Err(error) if error.is_no_repository() => return Ok(None),
@@ -78,6 +87,7 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
                 Err(error) if error.is_no_repository() => Ok(None),
                 opened => {
                     let repository = opened?;
+                    check_bare(&repository, found)?;
                     // Not a file that leads elsewhere.
                     let shown = found.shown.filter(|_| repository.git_dir() == found.git_dir);
                     Ok(Some((repository, shown.map(PathBuf::from))))
@@ -104,6 +114,24 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
 /// The repository that the caller names.
 pub(crate) fn named_git_dir(call: &Call) -> Option<&PathBuf> {
     call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref())
+}
+
+/// Refuses a bare repository that nobody named, if the user wants that (git-config, `safe.bareRepository`). The git directory of a
+/// work tree is none, nor is what is in it.
+fn check_bare(repository: &Repository, found: &Candidate<'_>) -> Result<(), Fatal> {
+    let is_inside = || {
+        let parts: Vec<&OsStr> = found.git_dir.iter().collect();
+        let is_part = |pair: &[&OsStr]| pair[0] == ".git" && (pair[1] == "worktrees" || pair[1] == "modules");
+        found.git_dir.ends_with(".git") || parts.windows(2).any(is_part)
+    };
+    let setting = repository.config().protected_strings("safe.bareRepository").pop();
+    if found.work_tree.is_none() && setting.is_some_and(|setting| setting == b"explicit") && !is_inside() {
+        let dir = found.git_dir.display();
+        return Err(Fatal::new(format!(
+            "cannot use bare repository '{dir}' (safe.bareRepository is 'explicit')"
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses settings of the work tree that git refuses in every command.

@@ -138,7 +138,11 @@ pub struct InitVariables {
 }
 
 fn path_in(value: Option<OsString>) -> Option<PathBuf> {
-    value.filter(|value| !value.is_empty()).map(PathBuf::from)
+    value.map(PathBuf::from).filter(is_named)
+}
+
+fn is_named(path: &PathBuf) -> bool {
+    !path.as_os_str().is_empty()
 }
 
 fn text_of(value: Option<OsString>) -> Option<String> {
@@ -150,7 +154,7 @@ impl InitVariables {
         let path = |name: &str| path_in(get(name));
         let text = |name: &str| text_of(get(name));
         InitVariables {
-            work_tree: path("GIT_WORK_TREE"),
+            work_tree: get("GIT_WORK_TREE").map(PathBuf::from),
             default_hash: text("GIT_DEFAULT_HASH"),
             default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
             template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
@@ -188,10 +192,10 @@ impl Environment {
             no_system_attributes: flag("GIT_ATTR_NOSYSTEM"),
             attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
             last_config: None,
-            object_directory: path("GIT_OBJECT_DIRECTORY"),
+            object_directory: get("GIT_OBJECT_DIRECTORY").map(PathBuf::from),
             alternates: split_alternates(&bytes("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default()),
-            common_dir: path("GIT_COMMON_DIR"),
-            git_dir: path("GIT_DIR"),
+            common_dir: get("GIT_COMMON_DIR").map(PathBuf::from),
+            git_dir: get("GIT_DIR").map(PathBuf::from),
             discovery_limits: DiscoveryLimits::new(
                 get("GIT_CEILING_DIRECTORIES"),
                 flag("GIT_DISCOVERY_ACROSS_FILESYSTEM"),
@@ -273,9 +277,9 @@ impl Environment {
             assume_other_owner: self.assume_other_owner,
             served: None,
             config: self.config_sources(globals)?,
-            object_dir: self.object_directory.clone(),
+            object_dir: self.object_directory.clone().filter(is_named),
             alternates: self.alternates.clone(),
-            common_dir: self.common_dir.clone(),
+            common_dir: self.common_dir.clone().filter(is_named),
             shallow_file: globals
                 .shallow_file
                 .as_ref()
@@ -307,6 +311,11 @@ impl Environment {
     /// The same; if configuration outside repositories becomes unreadable, its last readable state counts.
     pub fn with_last_config(&self) -> Environment {
         Environment { last_config: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// Whether a variable says that there is no repository: where it could be is empty.
+    pub(crate) fn has_empty_place(&self) -> bool {
+        [&self.object_directory, &self.common_dir].into_iter().flatten().any(|path| !is_named(path))
     }
 
     fn config_sources(&self, globals: &GlobalOptions) -> Result<ConfigSources, Fatal> {

@@ -173,7 +173,15 @@ impl PackObjectsJob<'_> {
     }
 
     fn missing(&self) -> Result<MissingObjects, Fatal> {
-        Ok(if self.fetches_missing { MissingObjects::Listed } else { gaps(self.args)? })
+        if self.fetches_missing {
+            return Ok(MissingObjects::Listed);
+        }
+        let has_promised = || self.request_objects.snapshot().packs().iter().any(|pack| pack.is_promisor());
+        Ok(match gaps(self.args)? {
+            // Nothing was promised.
+            MissingObjects::BehindPromisor if !has_promised() => MissingObjects::Errors,
+            gaps => gaps,
+        })
     }
 
     fn plan(&self) -> Result<Planned, Fatal> {
@@ -506,7 +514,8 @@ struct LeftOut<'a> {
 impl<'a> LeftOut<'a> {
     fn of(args: &'a PackObjectsOptions) -> Self {
         LeftOut {
-            packed: args.incremental || args.unpacked && args.stdin_packs.is_none(),
+            // What is added beside the revisions need not be unpacked.
+            packed: args.incremental || args.unpacked && args.stdin_packs.is_none() && !args.keep_unreachable,
             local: args.local,
             kept: args.honor_pack_keep,
             keep_packs: &args.keep_pack,

@@ -37,7 +37,7 @@ fn planned(path: &Path, occasion: Occasion) -> Vec<Task> {
 fn take_lock(path: &Path, now: SystemTime) -> Result<Box<MaintenanceLock>, String> {
     match MaintenanceLock::take(&open(path), now).unwrap() {
         Locking::Held(lock) => Ok(lock),
-        Locking::Busy(who) => Err(who),
+        Locking::Busy(who) | Locking::BusyWithGc(who) => Err(who),
     }
 }
 
