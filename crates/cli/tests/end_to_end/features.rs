@@ -371,7 +371,13 @@ fn half_a_packfile_uris_line() {
 #[test]
 fn a_bad_uri_setting_is_an_error_in_gits_words() {
     let (repo, _server) = served(Storage::default(), &[("uploadpack.blobPackfileUri", "half a value")]);
-    let reply = answer_to(repo.path(), 2, fetch(&["done"]).bytes(), Feed::Whole);
+    let main = repo.git(&["rev-parse", "main"]);
+    let want = format!("want {}", main.trim());
+    // It is nothing to those that do not ask for URIs.
+    let reply = answer_to(repo.path(), 2, fetch(&[&want, "done"]).bytes(), Feed::Whole);
+    assert_eq!(reply.status.code(), Some(0), "{}", reply.stderr);
+    let asked = fetch(&[&want, "packfile-uris https", "done"]);
+    let reply = answer_to(repo.path(), 2, asked.bytes(), Feed::Whole);
     assert_eq!(reply.status.code(), Some(128));
     let words = "fatal: value of uploadpack.blobpackfileuri must be of the form \
         '<object-hash> <pack-hash> <uri>' (got 'half a value')";

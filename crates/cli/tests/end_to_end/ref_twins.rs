@@ -139,7 +139,19 @@ impl RefTwins {
             stderr
         };
         let stdout = if is_usage { String::new() } else { text(&output.stdout) };
-        (output.status.code(), stdout, stderr)
+        (output.status.code(), stdout, without_lock(stderr))
+    }
+}
+
+/// Of names in conflict, git before 2.55 always says that one cannot be locked.
+fn without_lock(said: String) -> String {
+    let is_conflict = said.contains("exists; cannot create") || said.contains("at the same time");
+    match (said.find("cannot lock ref '"), is_conflict) {
+        (Some(start), true) => {
+            let end = said[start..].find("': ").map_or(start, |end| start + end + 3);
+            [&said[..start], &said[end..]].concat()
+        }
+        _ => said,
     }
 }
 

@@ -20,6 +20,11 @@ use crate::{Error, NameRange};
 
 const FORMAT: &str = "packed-refs";
 
+const BRANCHES: &[u8] = b"refs/heads/";
+
+/// What sorts behind all branches.
+const AFTER_BRANCHES: &[u8] = b"refs/heads0";
+
 /// What a file says about the peeled object of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peeled<Id = ObjectId> {
@@ -69,13 +74,16 @@ pub struct PackedRefs<D> {
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     hash: HashKind,
+    /// All annotated tags are peeled, according to the header.
     is_fully_peeled: bool,
+    /// That is believed of more than branches.
+    is_believed: bool,
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
     /// Reads the header. A file that claims to be sorted is trusted; lines are checked when read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
-        let traits = Traits { hash, is_fully_peeled: false };
+        let traits = Traits { hash, is_fully_peeled: false, is_believed: false };
         let mut file = PackedRefs { data, traits, start: 0, order: None };
         let bytes_len = file.data.as_ref().len();
         let mut is_sorted = false;
@@ -88,7 +96,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
             let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
             is_sorted = has(b"sorted");
-            file.traits = Traits { hash, is_fully_peeled: has(b"fully-peeled") };
+            file.traits.is_fully_peeled = has(b"fully-peeled");
             file.start = end + 1;
         }
         if bytes_len > file.start && file.data.as_ref()[bytes_len - 1] != b'\n' {
@@ -97,6 +105,10 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         if !is_sorted {
             file.order = Some(file.index()?);
         }
+        // `refs migrate` of git 2.55 says so, and peels nothing. Branches, which come first in a sorted file, are no tags.
+        let others = if is_sorted { file.search(AFTER_BRANCHES) } else { file.start };
+        let others = &file.data.as_ref()[others..];
+        file.traits.is_believed = others.is_empty() || memchr::memchr(b'^', others).is_some();
         Ok(file)
     }
 
@@ -209,10 +221,9 @@ impl Traits {
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        // Only branches are surely no tags: `peeled` alone is of git before 1.8.4, and `refs migrate` of git 2.55 says
-        // `fully-peeled` without peeling anything.
-        let is_branch = self.is_fully_peeled && name.starts_with(b"refs/heads/");
-        let peeled = if is_branch { Peeled::NotATag } else { Peeled::Unknown };
+        // `peeled` alone, written by git before 1.8.4, is not trusted: git 2.55 reads the object.
+        let is_no_tag = self.is_fully_peeled && (self.is_believed || name.starts_with(BRANCHES));
+        let peeled = if is_no_tag { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
 }
@@ -324,16 +335,22 @@ mod tests {
     }
 
     #[test]
-    fn only_branches_in_fully_peeled_files_are_no_tags() {
-        let check = |header: &str, expect| {
-            let text = format!("{header}{B} refs/heads/a\n{B} refs/tags/a\n");
+    fn only_fully_peeled_files_say_what_is_no_tag() {
+        let check = |header: &str, tag: &str, expect: [Peeled<StoredId<'_>>; 2]| {
+            let text = format!("{header}{B} refs/heads/a\n{B} refs/tags/a\n{tag}");
             let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
-            assert_eq!(file.find(b"refs/heads/a").unwrap().unwrap().peeled, expect, "{header}");
-            assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, Peeled::Unknown, "{header}");
+            let peeled = |name: &str| file.find(name.as_bytes()).unwrap().unwrap().peeled;
+            assert_eq!(["refs/heads/a", "refs/tags/a"].map(peeled), expect, "{header} {tag}");
         };
-        check("# pack-refs with: peeled fully-peeled sorted \n", Peeled::NotATag);
-        check("# pack-refs with: peeled \n", Peeled::Unknown);
-        check("", Peeled::Unknown);
+        let tag = format!("{B} refs/tags/b\n^{B}\n");
+        let full = "# pack-refs with: peeled fully-peeled sorted \n";
+        check(full, &tag, [Peeled::NotATag; 2]);
+        // As git 2.55 migrates refs.
+        check(full, "", [Peeled::NotATag, Peeled::Unknown]);
+        for header in ["# pack-refs with: peeled \n", ""] {
+            check(header, "", [Peeled::Unknown; 2]);
+            check(header, &tag, [Peeled::Unknown; 2]);
+        }
     }
 
     #[test]

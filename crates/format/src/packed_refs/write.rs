@@ -42,6 +42,9 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
     sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), RewriteError<E>> {
     debug_assert!(edits.is_sorted_by(|a, b| a.name < b.name), "sorted, each once");
+    // With its first peeled tag, a file is believed to have peeled all others.
+    let adds_tag = edits.iter().any(|edit| matches!(edit.value, Some((_, Peeled::To(_)))));
+    let must_peel = |old: &PackedRefs<D>| adds_tag && !old.traits.is_believed;
     let mut sink = |bytes: &[u8]| sink(bytes).map_err(RewriteError::Caller);
     let mut line = Vec::new();
     sink(HEADER)?;
@@ -51,7 +54,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
                 add(edit, &mut line, &mut sink)?;
             }
         }
-        Some(old) if old.traits.is_fully_peeled && old.order.is_none() => {
+        Some(old) if old.traits.is_fully_peeled && !must_peel(old) && old.order.is_none() => {
             let mut at = old.start;
             let bytes = old.data.as_ref();
             for edit in edits {
@@ -160,21 +163,29 @@ mod tests {
 
     #[test]
     fn edits_are_made_in_order() {
-        let old = "A refs/heads/a\nA refs/heads/c\n^B\nA refs/tags/t\n";
+        let old = "A refs/heads/a\nA refs/other/c\n^B\nA refs/tags/t\n";
         for (header, peeled) in [(FULL, ""), ("", "^B\n")] {
             let a = format!("A refs/heads/a\n{peeled}");
             let t = format!("A refs/tags/t\n{peeled}");
             let check = |edits: &[&str], expect: String| check(header, old, edits, &expect);
-            check(&[], format!("{a}A refs/heads/c\n^B\n{t}"));
-            check(&["refs/heads/b"], format!("{a}B refs/heads/b\nA refs/heads/c\n^B\n{t}"));
-            check(&["refs/heads/c"], format!("{a}B refs/heads/c\n{t}"));
-            check(&["-refs/heads/c", "-refs/heads/d"], format!("{a}{t}"));
-            check(&["-refs/heads/a", "-refs/heads/c", "-refs/tags/t"], String::new());
+            check(&[], format!("{a}A refs/other/c\n^B\n{t}"));
+            check(&["refs/heads/b"], format!("{a}B refs/heads/b\nA refs/other/c\n^B\n{t}"));
+            check(&["refs/other/c"], format!("{a}B refs/other/c\n{t}"));
+            check(&["-refs/other/c", "-refs/other/d"], format!("{a}{t}"));
+            check(&["-refs/heads/a", "-refs/other/c", "-refs/tags/t"], String::new());
             check(
                 &["^refs/a", "refs/heads/a", "^refs/tags/u"],
-                format!("B refs/a\n^A\nB refs/heads/a\nA refs/heads/c\n^B\n{t}B refs/tags/u\n^A\n"),
+                format!("B refs/a\n^A\nB refs/heads/a\nA refs/other/c\n^B\n{t}B refs/tags/u\n^A\n"),
             );
         }
+    }
+
+    #[test]
+    fn a_first_tag_lets_all_be_peeled() {
+        let old = "A refs/heads/a\nA refs/tags/t\n";
+        check(FULL, old, &["refs/tags/u"], "A refs/heads/a\nA refs/tags/t\nB refs/tags/u\n");
+        let new = "A refs/heads/a\nA refs/tags/t\n^B\nB refs/tags/u\n^A\n";
+        check(FULL, old, &["^refs/tags/u"], new);
     }
 
     #[test]

@@ -211,6 +211,8 @@ const HARMLESS: &[&str] = &[
     "stash.showstat",
     "submodule.x.ignore",
     "status.relativepaths",
+    "status.renamelimit",
+    "status.renames",
     "status.short",
     "status.showuntrackedfiles",
     "transfer.advertiseobjectinfo",
@@ -258,13 +260,25 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     // The file must be in the served folder: `FsckSettings`.
     "receive.fsck.skiplist",
     // Protected only: `ownership`.
+    "safe.barerepository",
     "safe.directory",
 ];
 
 /// Sections that are read whole, key by key: groups of refs, bundles and remotes advertised to clients, expiry of reflogs by
 /// pattern, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
-const SECTIONS: [&str; 9] =
-    ["bitmappseudomerge", "bundle", "diff", "extensions", "filter", "gc", "merge", "remote", "submodule"];
+const SECTIONS: [&str; 11] = [
+    "bitmappseudomerge",
+    "bundle",
+    "color",
+    "diff",
+    "extensions",
+    "filter",
+    "gc",
+    "merge",
+    "remote",
+    "status",
+    "submodule",
+];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
 const BY_KEY: [&str; 13] = [

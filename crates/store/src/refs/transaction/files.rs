@@ -456,11 +456,8 @@ impl FileLocks {
                 return Ok(LockedFile::Refused(Cause::Locked(error.to_string())));
             }
             if let Some(existing) = self.ref_above(name)? {
-                return Ok(LockedFile::Refused(Cause::Conflict {
-                    name: name.to_vec(),
-                    existing,
-                    is_at_lock: true,
-                }));
+                let name = name.to_vec();
+                return Ok(LockedFile::Refused(Cause::Conflict { name, existing, is_at_lock: true }));
             }
             if !error.is_not_found() {
                 return Err(io_error(error));
