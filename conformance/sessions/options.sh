@@ -303,6 +303,7 @@ git commit-tree -p
 git update-ref -m
 
 ## --no- is short for nothing
+# state: no-log-of-HEAD no-pseudorefs
 # needs git: 2.55
 # exits: 129 129 129 129 129
 history 2
@@ -328,6 +329,7 @@ for options in '-u --no-all' '-a --no-include-untracked' '-a --no-all' '--no-all
 done
 
 ## labels are for stash apply
+# state: no-log-of-HEAD no-pseudorefs
 # needs git: 2.55
 # exits: 129 129 129
 history 2
