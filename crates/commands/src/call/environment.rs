@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,10 +138,10 @@ pub struct InitVariables {
 }
 
 fn path_in(value: Option<OsString>) -> Option<PathBuf> {
-    value.map(PathBuf::from).filter(is_named)
+    value.map(PathBuf::from).filter(|path| is_named(path))
 }
 
-fn is_named(path: &PathBuf) -> bool {
+fn is_named(path: &Path) -> bool {
     !path.as_os_str().is_empty()
 }
 
@@ -277,9 +277,9 @@ impl Environment {
             assume_other_owner: self.assume_other_owner,
             served: None,
             config: self.config_sources(globals)?,
-            object_dir: self.object_directory.clone().filter(is_named),
+            object_dir: self.object_directory.clone().filter(|path| is_named(path)),
             alternates: self.alternates.clone(),
-            common_dir: self.common_dir.clone().filter(is_named),
+            common_dir: self.common_dir.clone().filter(|path| is_named(path)),
             shallow_file: globals
                 .shallow_file
                 .as_ref()

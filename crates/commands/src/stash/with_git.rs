@@ -45,7 +45,7 @@ pub(super) fn show_status(context: &Context<'_>) -> Result<bool, Fatal> {
         found.is_ok_and(|found| found.is_some())
     };
     let is_formed = config.section("color").any(|(key, _)| key.starts_with(b"color.status."))
-        || config.section("status").any(|(key, _)| !KNOWN_OF_STATUS.contains(&&key[..]));
+        || config.section("status").any(|(key, _)| !KNOWN_OF_STATUS.contains(&key));
     if !is_formed && !OPERATIONS.iter().any(is_there) {
         return Ok(false);
     }
