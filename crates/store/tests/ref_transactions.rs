@@ -100,10 +100,16 @@ impl Both {
             let text = text.trim_end().strip_prefix("fatal: ").unwrap_or(&text).to_owned();
             text.strip_prefix("prepare: ").or(text.strip_prefix("commit: ")).unwrap_or(&text).to_owned()
         });
-        // Since 2.55, git looks at objects first, takes no dangling symbolic ref for absent, and says of names in conflict that
-        // one cannot be locked only if a file is in the way.
-        let words = ["dangling symref", "trying to write", "exists; cannot create", "at the same time"];
-        let is_newer = |text: &String| words.iter().any(|words| text.contains(words));
+        // Since 2.55, git says of names in conflict that one cannot be locked only if a file is in the way.
+        let is_conflict =
+            |text: &str| text.contains("exists; cannot create") || text.ends_with("at the same time");
+        let theirs = theirs.map_err(|text| match (&ours, text.split_once("': ")) {
+            (Err(ours), Some((_, conflict))) if ours == conflict && is_conflict(ours) => conflict.to_owned(),
+            _ => text,
+        });
+        // Since 2.55, git looks at objects first, and takes no dangling symbolic ref for absent.
+        let is_newer =
+            |text: &String| text.contains("dangling symref") || text.starts_with("trying to write");
         match ours.as_ref().is_err_and(is_newer) {
             true if theirs.is_ok() => {
                 std::fs::remove_dir_all(self.ours()).unwrap();

@@ -177,6 +177,11 @@ fn refusals_have_the_words_of_git() {
         check("update --no-deref refs/heads/dangling {c} {0}", 1, &dangling);
         let below = "'refs/heads/a' exists; cannot create 'refs/heads/a/b'";
         check("create refs/heads/a/b {c}", 1, &failed("refs/heads/a/b", below));
+        // The file of a loose ref does not even let the lock be taken.
+        let lock = "cannot lock ref 'refs/heads/loose/b': ";
+        let lock = if twins.ours().join("reftable").exists() { "" } else { lock };
+        let below = format!("{lock}'refs/heads/loose' exists; cannot create 'refs/heads/loose/b'");
+        check("create refs/heads/loose/b {c}", 1, &failed("refs/heads/loose/b", &below));
         let bad = "refusing to update ref with bad name 'a..b'";
         check("create a..b {c}", 1, &failed("a..b", bad));
         check("update a..b {c}", 1, &failed("a..b", bad));

@@ -119,7 +119,11 @@ impl RefTwins {
         let args: Vec<String> = args.iter().map(|argument| self.filled(argument)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (theirs, ours) = (stock_git(&self.git(), &args, &input), packrace(&self.ours(), &args, &input));
-        assert_eq!(self.said(&ours), self.said(&theirs), "{args:?} {input:?} {:?}", self.format);
+        let (ours, mut theirs) = (self.said(&ours), self.said(&theirs));
+        if !ours.2.contains(LOCK) {
+            theirs.2 = without_lock(theirs.2);
+        }
+        assert_eq!(ours, theirs, "{args:?} {input:?} {:?}", self.format);
     }
 
     /// Exit code and both outputs, without what always differs: the place of the copy, and usage texts.
@@ -139,14 +143,16 @@ impl RefTwins {
             stderr
         };
         let stdout = if is_usage { String::new() } else { text(&output.stdout) };
-        (output.status.code(), stdout, without_lock(stderr))
+        (output.status.code(), stdout, stderr)
     }
 }
 
-/// Of names in conflict, git before 2.55 always says that one cannot be locked.
+const LOCK: &str = "cannot lock ref '";
+
+/// Of names in conflict, git before 2.55 always says that one cannot be locked, not only if a file is in the way.
 fn without_lock(said: String) -> String {
     let is_conflict = said.contains("exists; cannot create") || said.contains("at the same time");
-    match (said.find("cannot lock ref '"), is_conflict) {
+    match (said.find(LOCK), is_conflict) {
         (Some(start), true) => {
             let end = said[start..].find("': ").map_or(start, |end| start + end + 3);
             [&said[..start], &said[end..]].concat()

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
+use packrace_object::ObjectId;
 use packrace_store::refs::{RefSnapshot, SHORT_NAME_RULES};
 use packrace_store::{Repository, Snapshot};
 
@@ -66,23 +66,7 @@ impl<'a> ListedObjects<'a> {
     }
 
     /// The commit that an object is or tags. Reports other kinds.
-    pub fn commit(&self, asked: ObjectId) -> Result<Option<ObjectId>, Fatal> {
-        let hash = self.repository.hash_kind();
-        let mut reader = self.snapshot()?.reader(0);
-        let mut id = asked;
-        for _ in 0..MAX_TAG_DEPTH {
-            match reader.kind_and_size(&id)? {
-                None => return Ok(None),
-                Some((Kind::Commit, _)) => return Ok(Some(id)),
-                Some((Kind::Tag, _)) => {
-                    id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
-                }
-                Some((kind, _)) => {
-                    error_line!(self.call, "error: object {asked} is a {kind}, not a commit");
-                    return Ok(None);
-                }
-            }
-        }
-        Ok(None)
+    pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+        Revisions::new(self.call, self.repository, self.snapshot()?).commit(id)
     }
 }

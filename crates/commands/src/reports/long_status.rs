@@ -1,6 +1,6 @@
 //! The long format of `git status`.
 //!
-//! Of operations in progress only a merge is reported, not a rebase, a bisection and so on.
+//! Of operations in progress only a merge is reported; a rebase, a bisection and so on by git (`stash::with_git`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

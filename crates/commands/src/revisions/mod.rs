@@ -389,7 +389,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// The commit that an object is or tags. Reports other kinds.
-    fn commit(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+    pub(crate) fn commit(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
         let commit = self.peel(id, b"commit")?;
         if commit.is_none()
             && let Some(other) = self.peel(id, b"")?
@@ -427,8 +427,8 @@ impl<'a> Revisions<'a> {
     fn ancestor(&mut self, id: ObjectId, steps: u32) -> Result<Option<ObjectId>, Fatal> {
         let Some(mut id) = self.commit(id)? else { return Ok(None) };
         for _ in 0..steps.min(MAX_STEPS) {
-            match self.parent(id, 1)? {
-                Some(parent) => id = parent,
+            match self.parents(id)?.unwrap_or_default().first() {
+                Some(parent) => id = *parent,
                 None => return Ok(None),
             }
         }

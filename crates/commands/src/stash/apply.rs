@@ -87,6 +87,9 @@ pub(super) fn apply(
 
 /// Prints the output of `git status`.
 fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
+    if with_git::show_status(context)? {
+        return Ok(());
+    }
     let config = context.repository.config();
     let options = context.call.fetching_options()?;
     let mut session = packrace_worktree::stash::StashSession::begin(context.repository, &context.top)?;
@@ -100,9 +103,6 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
         &options,
     )?;
     context.finish(session, IndexChange::Alone)?;
-    if with_git::show_status(context)? {
-        return Ok(());
-    }
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
         .render(&status, head.map(|head| head.commit))?;
     context.call.write(text.as_bytes())

@@ -105,10 +105,12 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         if !is_sorted {
             file.order = Some(file.index()?);
         }
-        // `refs migrate` of git 2.55 says so, and peels nothing. Branches, which come first in a sorted file, are no tags.
-        let others = if is_sorted { file.search(AFTER_BRANCHES) } else { file.start };
-        let others = &file.data.as_ref()[others..];
-        file.traits.is_believed = others.is_empty() || memchr::memchr(b'^', others).is_some();
+        if file.traits.is_fully_peeled {
+            // `refs migrate` of git 2.55 says so, and peels nothing. Branches, which come first in a sorted file, are no tags.
+            let others = if is_sorted { file.search(AFTER_BRANCHES) } else { file.start };
+            let others = &file.data.as_ref()[others..];
+            file.traits.is_believed = others.is_empty() || memchr::memchr(b'^', others).is_some();
+        }
         Ok(file)
     }
 

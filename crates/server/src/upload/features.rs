@@ -16,11 +16,6 @@ use crate::error::Error;
 /// clients that ask for them.
 pub(super) fn features(config: &Config, has_bundles: bool) -> Result<Features, Error> {
     let is_on = |name| config.boolean(name).map(|value| value.unwrap_or(false));
-    let unborn = config.string("lsrefs.unborn");
-    if let Some(unborn) = unborn.filter(|text| !matches!(&text[..], b"advertise" | b"allow" | b"ignore")) {
-        let unborn = String::from_utf8_lossy(&unborn);
-        return Err(Error::unavailable(format!("invalid value for 'lsrefs.unborn': '{unborn}'")));
-    }
     let promisors = if is_on("promisor.advertise")? { promisor_remotes(config)? } else { Vec::new() };
     Ok(Features {
         ref_in_want: is_on("uploadpack.allowRefInWant")?,
@@ -30,6 +25,19 @@ pub(super) fn features(config: &Config, has_bundles: bool) -> Result<Features, E
         bundle_uri: has_bundles || is_on("uploadpack.advertiseBundleURIs")?,
         promisor_remote: promisor_remote::write_offer(&promisors),
     })
+}
+
+/// `lsrefs.unborn`: whether the capability is advertised, and whether a client that asks gets the answer.
+pub(super) fn unborn(config: &Config) -> Result<[bool; 2], Error> {
+    match config.string("lsrefs.unborn").as_deref() {
+        None | Some(b"advertise") => Ok([true, true]),
+        Some(b"allow") => Ok([false, true]),
+        Some(b"ignore") => Ok([false, false]),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            Err(Error::unavailable(format!("invalid value for 'lsrefs.unborn': '{other}'")))
+        }
+    }
 }
 
 /// An object that a client can download elsewhere.

@@ -13,8 +13,8 @@ use packrace_pack::plan::{MissingObjects, PackPlan};
 use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, shallow};
 use packrace_protocol::message::advertisement;
 use packrace_protocol::session::{
-    Carriage, Deepen, Features, FetchInfo, HavesAnswer, Input, Output, RequestLimits, ServiceConfig,
-    ShallowAnswer, ShallowRequest, Sideband, fetch_v0, fetch_v2,
+    Carriage, Deepen, FetchInfo, HavesAnswer, Input, Output, RequestLimits, ServiceConfig, ShallowAnswer,
+    ShallowRequest, Sideband, fetch_v0, fetch_v2,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
@@ -22,7 +22,7 @@ use packrace_store::cache_bytes;
 use packrace_store::refs::SHORT_NAME_RULES;
 
 use super::UploadPack;
-use super::features::features;
+use super::features::{features, unborn};
 use super::fetch_trace;
 use super::filter;
 use super::hook::{HookCall, HookRun};
@@ -121,20 +121,23 @@ impl<'a> Upload<'a> {
         let kept = call.bundles.as_ref().filter(|_| call.subject.version == ProtocolVersion::V2);
         let has_bundles =
             kept.map_or(Ok(false), |kept| OfferedBundles::may_exist(repository, &kept.rules))?;
+        let (features, [advertise_unborn, allow_unborn]) = match call.subject.version {
+            ProtocolVersion::V2 => {
+                (features(repository.config(), has_bundles)?, unborn(repository.config())?)
+            }
+            _ => Default::default(),
+        };
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
             session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
             hash: repository.hash_kind(),
-            advertise_unborn: settings.advertise_unborn,
-            allow_unborn: settings.allow_unborn,
+            advertise_unborn,
+            allow_unborn,
             allow_tip: settings.allow_tip,
             allow_reachable: settings.allow_reachable,
             allow_filter: settings.allow_filter,
             is_shallow: !snapshot.shallow().is_empty(),
-            features: match call.subject.version {
-                ProtocolVersion::V2 => features(repository.config(), has_bundles)?,
-                _ => Features::default(),
-            },
+            features,
             limits: RequestLimits::default(),
         };
         Ok(Upload {

@@ -28,10 +28,6 @@ pub(super) struct UploadSettings {
     pub(super) require_reachable: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
-    /// `lsrefs.unborn` is `advertise` (the default): the capability is advertised.
-    pub(super) advertise_unborn: bool,
-    /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks gets the answer.
-    pub(super) allow_unborn: bool,
     /// `transfer.advertiseSID`.
     pub(super) advertise_session_id: bool,
     /// `uploadpack.packObjectsHook`, only from configuration that no repository can change.
@@ -44,8 +40,6 @@ impl UploadSettings {
         let keepalive = config.integer("uploadpack.keepAlive")?.unwrap_or(5);
         config.need_values(&["transfer.hideRefs", "uploadpack.hideRefs"])?;
         let hidden = config.strings_of(&["transfer.hideRefs", "uploadpack.hideRefs"]);
-        let unborn = config.string("lsrefs.unborn");
-        let unborn = unborn.as_deref().unwrap_or(b"advertise");
         let allow_any = config.boolean("uploadpack.allowAnySHA1InWant")?.unwrap_or(false);
         Ok(UploadSettings {
             keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
@@ -57,8 +51,6 @@ impl UploadSettings {
             require_reachable: config.boolean("packrace.requireReachableWants")?.unwrap_or(false),
             allow_filter: config.boolean("uploadpack.allowFilter")?.unwrap_or(false),
             filters: FilterPolicy::of(config)?,
-            advertise_unborn: unborn == b"advertise",
-            allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
             hook: config.protected_strings("uploadpack.packObjectsHook").pop(),
         })

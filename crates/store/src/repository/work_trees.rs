@@ -60,12 +60,13 @@ impl Repository {
         self.git_dir != self.common_dir
     }
 
-    /// Whether this is the git directory, by whatever name.
-    fn is_at(&self, dir: &Path) -> bool {
-        dir == self.git_dir
-            || self.is_linked()
-                && packrace_os::real_path(dir)
-                    .is_ok_and(|real| packrace_os::real_path(&self.git_dir).is_ok_and(|own| own == real))
+    /// Which of these is the git directory, by whatever name.
+    fn position_in(&self, dirs: &[PathBuf]) -> Option<usize> {
+        let by_name = dirs.iter().position(|dir| *dir == self.git_dir);
+        by_name.or_else(|| {
+            let own = packrace_os::real_path(&self.git_dir).ok()?;
+            dirs.iter().position(|dir| packrace_os::real_path(dir).is_ok_and(|real| real == own))
+        })
     }
 }
 
@@ -79,7 +80,7 @@ pub(super) fn git_dirs(repository: &Repository) -> Result<Vec<PathBuf>, Error> {
     dirs.extend(
         linked.into_iter().filter(|(_, kind)| *kind == EntryType::Dir).map(|(name, _)| parent.join(name)),
     );
-    if !dirs.iter().any(|dir| repository.is_at(dir)) {
+    if repository.position_in(&dirs).is_none() {
         dirs.push(repository.git_dir().to_owned());
     }
     Ok(dirs)
@@ -107,11 +108,12 @@ pub struct WorkTreeReflogs {
 /// that work trees share belong to the one that the repository was opened in.
 pub fn all_reflogs(repository: &Repository) -> Result<Vec<WorkTreeReflogs>, Error> {
     let mut reflogs = Vec::new();
-    for dir in git_dirs(repository)? {
-        let is_here = repository.is_at(&dir);
+    let dirs = git_dirs(repository)?;
+    let here = repository.position_in(&dirs);
+    for (number, dir) in dirs.into_iter().enumerate() {
         let refs = repository.refs().of_work_tree(dir);
         let mut names = refs.logged_names().map_err(Reason::Refs)?;
-        names.retain(|name| is_here || is_per_worktree(name));
+        names.retain(|name| here == Some(number) || is_per_worktree(name));
         reflogs.push(WorkTreeReflogs { refs, names });
     }
     Ok(reflogs)
