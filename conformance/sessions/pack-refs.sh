@@ -169,3 +169,25 @@ rm -r .git/packed-refs.new
 history 2
 GIT_QUARANTINE_PATH=x git pack-refs --all
 git for-each-ref
+
+## a packed-refs without a line that is a ref is no empty list
+# in: files sha1 sha256
+# exits: 128 128 128 128 128 128 128
+# masks: words
+# state: no-fsck
+history 2
+git branch side
+stock init -q --bare server
+stock push -q server main side
+stock clone -q server clone 2>/dev/null
+stock -C server pack-refs --all
+printf '# pack-refs with: peeled fully-peeled sorted \njunk\n' >server/packed-refs
+git -C clone fetch -q --prune
+git -C clone -c protocol.version=0 fetch -q --prune
+git -C clone fetch -q --prune ../server 'refs/heads/s*:refs/heads/s*'
+git -C clone for-each-ref
+git -C server for-each-ref refs/heads
+git -C server show-ref --verify refs/heads/side
+git -C server symbolic-ref HEAD
+git -C server update-ref refs/heads/new $(git rev-parse HEAD)
+rm server/packed-refs

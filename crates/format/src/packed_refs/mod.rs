@@ -10,8 +10,6 @@
 
 mod write;
 
-use std::cmp::Ordering;
-
 pub use write::{Edit, RewriteError, rewrite};
 
 use packrace_object::{HashKind, ObjectId, StoredId};
@@ -107,7 +105,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         }
         if file.traits.is_fully_peeled {
             // `refs migrate` of git 2.55 says so, and peels nothing. Branches, which come first in a sorted file, are no tags.
-            let others = if is_sorted { file.search(AFTER_BRANCHES) } else { file.start };
+            let others = if is_sorted { file.search(AFTER_BRANCHES)? } else { file.start };
             let others = &file.data.as_ref()[others..];
             file.traits.is_believed = others.is_empty() || memchr::memchr(b'^', others).is_some();
         }
@@ -149,44 +147,40 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
     /// Like [`Self::iter_range`]; the end is searched for, too, so that iterating compares no names.
     pub fn iter_between(&self, start: &[u8], end: Option<&[u8]>) -> Iter<'_> {
         let (bytes, order) = (self.data.as_ref(), self.order.as_deref());
-        let end = end.map_or(order.map_or(bytes.len(), <[usize]>::len), |end| self.place_of(end));
-        Iter { bytes, traits: self.traits, order, at: self.place_of(start), end }
+        let end = match end {
+            Some(end) => self.place_of(end),
+            None => Ok(order.map_or(bytes.len(), <[usize]>::len)),
+        };
+        let range = self.place_of(start).and_then(|start| Ok(start..end?));
+        let (range, damage) = range.map_or_else(|error| (0..0, Some(error)), |range| (range, None));
+        Iter { bytes, traits: self.traits, order, at: range.start, end: range.end, damage }
     }
 
     /// The position of the first ref from `name` on.
-    fn place_of(&self, name: &[u8]) -> usize {
+    fn place_of(&self, name: &[u8]) -> Result<usize, Error> {
         match &self.order {
             Some(order) => {
                 let before = |at: &usize| self.parse(*at).is_ok_and(|(found, _)| found.name < name);
-                order.partition_point(before)
+                Ok(order.partition_point(before))
             }
             None => self.search(name),
         }
     }
 
-    /// Binary search over lines: halves a range of bytes and goes back to the start of the line found there.
-    fn search(&self, name: &[u8]) -> usize {
-        let bytes = self.data.as_ref();
-        let (mut low, mut high) = (self.start, bytes.len());
+    /// Binary search over lines: halves a range of bytes and goes back to the start of the line found there. A line
+    /// that is no ref ends the search: nothing can be said about what stands on either side of it.
+    fn search(&self, name: &[u8]) -> Result<usize, Error> {
+        let (mut low, mut high) = (self.start, self.data.as_ref().len());
         while low < high {
-            let middle = low + (high - low) / 2;
-            let start = self.line_of_ref(low, middle);
-            let end =
-                start + memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len() - start, |end| end + 1);
-            let line_name = bytes
-                .get(start + self.traits.hash.len_in_hex() + 1..end.saturating_sub(1))
-                .unwrap_or_default();
-            if line_name.cmp(name) == Ordering::Less {
-                // Skip this line and its peeled line, if it has one.
-                low = end;
-                if bytes.get(low) == Some(&b'^') {
-                    low += memchr::memchr(b'\n', &bytes[low..]).map_or(bytes.len() - low, |end| end + 1);
-                }
+            let start = self.line_of_ref(low, low + (high - low) / 2);
+            let (found, next) = self.parse(start)?;
+            if found.name < name {
+                low = next;
             } else {
                 high = start;
             }
         }
-        low
+        Ok(low)
     }
 
     /// The start of the ref's line at `at`; not before `low`, where a line starts.
@@ -240,6 +234,8 @@ pub struct Iter<'a> {
     at: usize,
     /// The end, a position of the same kind.
     end: usize,
+    /// Why the range was not found.
+    damage: Option<Error>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -248,7 +244,7 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.end {
-            return None;
+            return self.damage.take().map(Err);
         }
         let line_at = match self.order {
             Some(order) => *order.get(self.at)?,
@@ -366,6 +362,21 @@ mod tests {
         check(format!("{A}  \n{B}\n"), "unexpected line", 43);
         check(format!("{HEADER}{A} refs/a\n^x\n"), "unexpected line", 46 + 48);
         check(format!("^{A}\n"), "unexpected line", 0);
+    }
+
+    #[test]
+    fn no_range_of_a_damaged_file_is_empty() {
+        for junk in ["junk", "^^^^", "", "x refs/heads/a"] {
+            let text = format!("{HEADER}{junk}\n");
+            let is_damaged = |name: &str| {
+                let Ok(file) = PackedRefs::open(text.as_bytes(), HashKind::Sha1) else { return true };
+                let range = NameRange::of_prefix(name.as_bytes());
+                file.find(name.as_bytes()).is_err() && file.iter_range(&range).any(|found| found.is_err())
+            };
+            for name in ["refs/", "refs/heads/", "refs/tags/v1", "z"] {
+                assert!(is_damaged(name), "{junk} {name}");
+            }
+        }
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
             let mut at = old.start;
             let bytes = old.data.as_ref();
             for edit in edits {
-                let found = old.search(edit.name).max(at);
+                let found = old.search(edit.name)?.max(at);
                 sink(&bytes[at..found])?;
                 at = match found < bytes.len() {
                     true => {
