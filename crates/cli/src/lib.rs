@@ -17,7 +17,7 @@ mod events;
 mod gitolite;
 mod hand_over;
 mod http_backend;
-mod interruption;
+mod interrupted_clone;
 mod log;
 mod man;
 mod repo;
@@ -34,6 +34,7 @@ use args::{Command, Parsed, Service, USAGE};
 use packrace_commands::trace2::{Trace, TraceSession};
 use packrace_commands::{self as commands, Call, Fatal};
 use packrace_os::faults::{self, Scope};
+use packrace_os::interruption;
 use process::Reports;
 
 /// Git's exit code for fatal errors.
@@ -155,6 +156,9 @@ fn contained(call: Call, command: impl Commands, argv: &[OsString], trace: Optio
     if let Err(error) = faults::contain(scope) {
         eprint_line!("warning: disk faults will kill this process: {error}");
     }
+    if scope == Scope::Process {
+        interruption::remove_unnamed_files();
+    }
     let code = execute(call, command, argv, trace);
     match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {
         Some(damaged) => {
@@ -232,17 +236,13 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),
         Command::Add(args) => commands::add::run(&call, &(*args).into()),
-        Command::Clone(args) => commands::clone::run(&call, &(*args).into(), interruption::watch),
+        Command::Clone(args) => commands::clone::run(&call, &(*args).into(), interrupted_clone::watch),
         Command::CommitGraph(args) => commands::commit_graph::run(&call, &args.try_into()?),
         Command::ForEachRef(args) => commands::for_each_ref::run(&call, &(*args).into()),
         Command::IndexPack(args) => commands::index_pack::run(&call, &(*args).into()),
         Command::Init(args) => commands::init::run(&call, &(*args).into()),
         Command::Maintenance(args) => commands::maintenance::run(&call, &(*args).try_into()?),
-        Command::MultiPackIndex(args) => {
-            let options = args.into();
-            commands::trace2::mode_of_multi_pack_index(&options);
-            commands::multi_pack_index::run(&call, &options)
-        }
+        Command::MultiPackIndex(args) => commands::multi_pack_index::run(&call, &args.into()),
         Command::PackObjects(args) => commands::pack_objects::run(&call, &(*args).into()),
         Command::Repack(args) => commands::repack::run(&call, &(*args).into()),
         Command::HashObject(args) => commands::hash_object::run(&call, &(*args).into()),

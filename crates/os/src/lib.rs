@@ -49,7 +49,8 @@
 //! ```
 //!
 //! **Errors** are [`std::io::Error`]s. **What survives a crash** is said at each function of [`durable`]: a
-//! name is durable once its directory is synced. **Process-wide**: [`faults`] handles SIGBUS, [`reach`]
+//! name is durable once its directory is synced. **Process-wide**: [`faults`] handles SIGBUS,
+//! [`interruption`] what ends the process, [`reach`]
 //! limits which files can be opened, [`sandbox`] cannot be undone.
 
 pub mod allocations;
@@ -62,6 +63,7 @@ pub mod faults;
 mod file;
 mod held_dir;
 pub mod inflate;
+pub mod interruption;
 mod map;
 pub mod process;
 pub mod reach;

@@ -314,7 +314,7 @@ impl Trace {
 }
 
 /// Traces the variant of `multi-pack-index`, which git's trace names.
-pub fn mode_of_multi_pack_index(options: &MultiPackIndexOptions) {
+pub(crate) fn mode_of_multi_pack_index(options: &MultiPackIndexOptions) {
     trace::tell(TraceStep::Mode(match options.action {
         MultiPackIndexAction::Write(_) => "write",
         MultiPackIndexAction::Compact(_) => "compact",

@@ -18,12 +18,15 @@ use rustix::fs::OFlags;
 
 use crate::Mapped;
 use crate::count::{self, Op, Role};
+use crate::interruption::UnnamedPath;
 use crate::reach;
 use crate::simulated::{DiskChange, DiskOp, before, done};
 
+mod closed;
 mod log_file;
 mod sync;
 
+pub use closed::ClosedFile;
 pub use log_file::LogFile;
 pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 
@@ -40,7 +43,7 @@ const NAME_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 pub struct NewFile {
     file: File,
     /// Its current path; `None` once it has its name or was removed.
-    path: Option<PathBuf>,
+    path: Option<UnnamedPath>,
     role: Role,
     method: SyncMethod,
     /// Bytes not written yet; shorter than [`PIECE_BYTES`].
@@ -59,9 +62,10 @@ impl NewFile {
     pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
-        let file = reach::open_to_write(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let (unnamed, file) = UnnamedPath::create(path, |path| reach::open_to_write(path, flags, mode))?;
         done(|| DiskChange::Create(path.to_owned()));
-        let (path, method) = (Some(path.to_owned()), SyncMethod::default());
+        let (path, method) = (Some(unnamed), SyncMethod::default());
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0, number })
     }
@@ -199,6 +203,7 @@ impl NewFile {
         self.flush()?;
         before_naming(self.path(), to)?;
         count::add(self.role, Op::Rename, 0);
+        self.forget();
         std::fs::rename(self.path(), to)?;
         done(|| DiskChange::Rename { from: self.path().to_owned(), to: to.to_owned() });
         self.path = None;
@@ -210,6 +215,7 @@ impl NewFile {
         self.flush()?;
         before_naming(self.path(), to)?;
         count::add(self.role, Op::Rename, 0);
+        self.forget();
         match rename_to_new(self.path(), to) {
             Ok(()) => {
                 done(|| DiskChange::Rename { from: self.path().to_owned(), to: to.to_owned() });
@@ -244,8 +250,14 @@ impl NewFile {
 
     /// Removes it; dropping it does the same, but cannot report a failure.
     pub fn discard(mut self) -> io::Result<()> {
+        self.forget();
         let path = self.path.take().expect("taken only by what consumes the file");
         remove_file(&path, self.role).map(drop)
+    }
+
+    /// What follows is its end under this path, in which a signal does not remove it.
+    fn forget(&mut self) {
+        self.path.as_mut().expect("taken only by what consumes the file").forget();
     }
 
     /// Writes the buffer and then `bytes`.
@@ -278,37 +290,8 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
-            // No caller is left to receive an error; the name marks it as temporary.
-            let _ = remove_file(&path, self.role);
-        }
-    }
-}
-
-/// A complete file under a temporary name.
-#[derive(Debug)]
-pub struct ClosedFile {
-    /// `None` once it has its name or was removed.
-    path: Option<PathBuf>,
-    role: Role,
-}
-
-impl ClosedFile {
-    /// Renames it to this name if unused; otherwise removes it. Returns whether it got the name.
-    pub fn publish(mut self, to: &Path) -> io::Result<bool> {
-        let path = self.path.take().expect("taken only by what consumes the file");
-        let named = rename_to_free(&path, to, self.role);
-        if !named.as_ref().is_ok_and(|is_named| *is_named) {
-            let removed = remove_file(&path, self.role);
-            return named.and(removed).map(|_| false);
-        }
-        named
-    }
-}
-
-impl Drop for ClosedFile {
-    fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
+        if let Some(mut path) = self.path.take() {
+            path.forget();
             // No caller is left to receive an error; the name marks it as temporary.
             let _ = remove_file(&path, self.role);
         }

@@ -26,7 +26,7 @@ pub fn watch(clone: Unfinished) -> Result<(), Fatal> {
         });
         // Held until the process ends, so that the clone cannot complete in between.
         let _held = clone.remove();
-        std::process::exit(128 + number);
+        packrace_os::interruption::end_by(number)
     });
     Ok(())
 }
