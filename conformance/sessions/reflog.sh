@@ -312,3 +312,38 @@ git reflog symbolic
 git reflog expire --expire=now HEAD
 git reflog
 git reflog main@{100000000}
+
+## the hook of transactions, of a new entry of a reflog
+# needs git: 2.55
+# exits: 128 128
+history 2
+cat >.git/hooks/reference-transaction <<'EOF'
+#!/bin/sh
+echo "$1" && cat && test "$1" != "$(cat refused)"
+EOF
+chmod +x .git/hooks/reference-transaction
+for refused in none preparing prepared committed; do
+    echo $refused >refused
+    git reflog write refs/heads/main $(stock rev-parse HEAD~1 HEAD) x
+    git reflog show main
+done
+
+## a last line without an end is no entry
+# in: files
+history 2
+printf "$(stock rev-parse HEAD~1) $(stock rev-parse HEAD) A <a@x> 1112912053 +0000\tlast" >>.git/logs/refs/heads/main
+git reflog show main
+git update-ref refs/heads/new main@{0}
+
+## what was before the oldest entry
+# in: files reftable
+# exits: 128 128 128
+history 3
+git reflog show main@{1}
+stock reflog expire --expire=all --all
+commit one
+commit two
+git reflog show main@{1}
+git reflog show main@{2}
+git reflog show main@{3}
+git reflog exists @

@@ -321,3 +321,10 @@ git update-ref refs/tags/x annotated^{}
 git for-each-ref --format='%(refname) %(objecttype)'
 git stash show $blob
 git stash branch new $tree
+
+## symbolic refs are not followed where that is no use, whatever else is wrong
+# exits: 128 128 128
+history 1
+for command in symref-delete 'symref-verify refs/heads/bad..name' 'symref-delete refs/heads/main HEAD HEAD'; do
+    echo "$command" | git update-ref --stdin
+done

@@ -66,7 +66,8 @@ pub(crate) fn shown_count(
         Some(FirstEntry::Number(number)) => log
             .len()
             .checked_sub(number)
-            .filter(|left| *left > 0)
+            // What the oldest entry has changed is an entry too, of which there is nothing to show.
+            .filter(|left| *left > 0 || log.first().is_some_and(|oldest| !oldest.old.is_null()))
             .map(|left| (left, None))
             .ok_or_else(|| Fatal::new(format!("log for '{}' only has {} entries", shown(), log.len()))),
         Some(FirstEntry::At(moment)) => {

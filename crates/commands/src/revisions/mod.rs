@@ -29,6 +29,9 @@ pub(crate) use logged::{
     FirstEntry, current_branch, entry, first_entry, logged_name, moment, number, ref_name, shown_count,
 };
 
+/// How many names are looked up one by one before all refs are read.
+const MAX_LOOKUPS: usize = 16;
+
 /// Longest `~<n>`; no history has more commits in one line.
 const MAX_STEPS: u32 = 1 << 24;
 
@@ -49,7 +52,9 @@ pub struct Revisions<'a> {
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     reader: ObjectReader,
+    /// All refs, once there have been many names.
     refs: Option<RefSnapshot>,
+    lookups: usize,
 }
 
 /// An entry of a reflog that a name selects.
@@ -65,7 +70,7 @@ impl<'a> Revisions<'a> {
     /// Warnings, of dates before a reflog, go to the call's errors.
     pub fn new(call: &'a Call, repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
         let (snapshot, reader) = (snapshot.clone(), snapshot.reader(1 << 20));
-        Revisions { call, repository, snapshot, reader, refs: None }
+        Revisions { call, repository, snapshot, reader, refs: None, lookups: 0 }
     }
 
     /// Reads lines of standard input up to an empty one.
@@ -226,20 +231,26 @@ impl<'a> Revisions<'a> {
             return self.selected(name, name, spec);
         }
         let name = if name == b"@" { b"HEAD" } else { name };
-        if self.refs.is_none() {
-            self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
+        self.lookups += 1;
+        if self.refs.is_none() && self.lookups > MAX_LOOKUPS {
+            self.refs = Some(self.repository.refs().snapshot_with_broken(&[]).map_err(Fatal::new)?);
         }
-        let refs = self.refs.as_ref().expect("just set");
         for (before, after) in SHORT_NAME_RULES {
             let full = [before, name, after].concat();
-            // The list of refs has none beside `HEAD` of those outside `refs/`.
-            let is_listed = full.starts_with(b"refs/") || full == b"HEAD" || !is_ref_name(&full);
-            let found = match is_listed {
-                true => refs.resolve(&full),
-                false => self.repository.refs().resolve(&full),
+            let found = match &self.refs {
+                _ if !is_ref_name(&full) => Ok(None),
+                // The list has none beside `HEAD` of those outside `refs/`.
+                Some(refs) if full.starts_with(b"refs/") || full == b"HEAD" => refs.resolve(&full),
+                _ => self.repository.refs().resolve(&full),
             };
             if let Some(found) = found.map_err(Fatal::new)? {
                 return Ok(Some(found.id));
+            }
+        }
+        for (before, after) in SHORT_NAME_RULES {
+            let full = [before, name, after].concat();
+            if full.contains(&b'/') && self.repository.refs().is_broken(&full).map_err(Fatal::new)? {
+                error_line!(self.call, "warning: ignoring broken ref {}", String::from_utf8_lossy(&full));
             }
         }
         self.abbreviated(name, expected)

@@ -190,6 +190,9 @@ enum Named {
 
 impl Fields<'_> {
     fn edit(&mut self, is_no_deref: bool, resolve: &mut Resolve<'_>) -> Result<ScriptCommand, Fatal> {
+        if matches!(self.word, "symref-delete" | "symref-verify") && !is_no_deref {
+            return Err(Fatal::new(format!("{}: cannot operate with deref mode", self.word)));
+        }
         let name = match self.first()? {
             name if name.is_empty() => return Err(Fatal::new(format!("{}: missing <ref>", self.word))),
             name => name,
@@ -218,9 +221,6 @@ impl Fields<'_> {
                 (RefChange::SetSymbolic(target), Expected::Absent)
             }
             word => {
-                if !is_no_deref {
-                    return Err(Fatal::new(format!("{word}: cannot operate with deref mode")));
-                }
                 let is_deletion = word == "symref-delete";
                 let change = if is_deletion { RefChange::Delete } else { RefChange::Verify };
                 match self.target()? {

@@ -10,6 +10,8 @@
 
 mod write;
 
+use std::sync::OnceLock;
+
 pub use write::{Edit, RewriteError, rewrite};
 
 use packrace_object::{HashKind, ObjectId, StoredId};
@@ -62,59 +64,52 @@ pub struct PackedRef<'a> {
 pub struct PackedRefs<D> {
     data: D,
     traits: Traits,
-    /// Where the first ref starts.
-    start: usize,
     /// Where each ref starts, by name; only for a file whose header does not say `sorted`.
     order: Option<Vec<usize>>,
+    /// See [`Traits::is_believed`].
+    is_believed: OnceLock<bool>,
 }
 
-/// Traits from the header that change how lines are read.
+/// What the header says about the lines.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     hash: HashKind,
-    /// All annotated tags are peeled, according to the header.
+    /// All annotated tags are peeled.
     is_fully_peeled: bool,
-    /// That is believed of more than branches.
-    is_believed: bool,
+    is_sorted: bool,
+    /// Where the first ref starts.
+    start: usize,
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
     /// Reads the header. A file that claims to be sorted is trusted; lines are checked when read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
-        let traits = Traits { hash, is_fully_peeled: false, is_believed: false };
-        let mut file = PackedRefs { data, traits, start: 0, order: None };
-        let bytes_len = file.data.as_ref().len();
-        let mut is_sorted = false;
-        if file.data.as_ref().first() == Some(&b'#') {
-            let bytes = file.data.as_ref();
+        let bytes = data.as_ref();
+        let mut traits = Traits { hash, is_fully_peeled: false, is_sorted: false, start: 0 };
+        if bytes.first() == Some(&b'#') {
             let end =
                 memchr::memchr(b'\n', bytes).ok_or_else(|| Error::new(FORMAT, "unterminated line", 0))?;
-            let traits = bytes[..end]
+            let words = bytes[..end]
                 .strip_prefix(b"# pack-refs with:")
                 .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
-            let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
-            is_sorted = has(b"sorted");
-            file.traits.is_fully_peeled = has(b"fully-peeled");
-            file.start = end + 1;
+            let has = |name: &[u8]| words.split(|byte| *byte == b' ').any(|word| word == name);
+            traits.is_sorted = has(b"sorted");
+            traits.is_fully_peeled = has(b"fully-peeled");
+            traits.start = end + 1;
         }
-        if bytes_len > file.start && file.data.as_ref()[bytes_len - 1] != b'\n' {
-            return Err(Error::new(FORMAT, "unterminated line", bytes_len as u64));
+        if bytes.len() > traits.start && !bytes.ends_with(b"\n") {
+            return Err(Error::new(FORMAT, "unterminated line", bytes.len() as u64));
         }
-        if !is_sorted {
+        let mut file = PackedRefs { data, traits, order: None, is_believed: OnceLock::new() };
+        if !traits.is_sorted {
             file.order = Some(file.index()?);
-        }
-        if file.traits.is_fully_peeled {
-            // `refs migrate` of git 2.55 says so, and peels nothing. Branches, which come first in a sorted file, are no tags.
-            let others = if is_sorted { file.search(AFTER_BRANCHES)? } else { file.start };
-            let others = &file.data.as_ref()[others..];
-            file.traits.is_believed = others.is_empty() || memchr::memchr(b'^', others).is_some();
         }
         Ok(file)
     }
 
     fn index(&self) -> Result<Vec<usize>, Error> {
         let mut order = Vec::new();
-        let mut at = self.start;
+        let mut at = self.traits.start;
         while at < self.data.as_ref().len() {
             order.push(at);
             let (_, next) = self.traits.parse(self.data.as_ref(), at)?;
@@ -153,7 +148,8 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         };
         let range = self.place_of(start).and_then(|start| Ok(start..end?));
         let (range, damage) = range.map_or_else(|error| (0..0, Some(error)), |range| (range, None));
-        Iter { bytes, traits: self.traits, order, at: range.start, end: range.end, damage }
+        let (traits, is_believed) = (self.traits, &self.is_believed);
+        Iter { bytes, traits, is_believed, order, at: range.start, end: range.end, damage }
     }
 
     /// The position of the first ref from `name` on.
@@ -163,19 +159,34 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 let before = |at: &usize| self.parse(*at).is_ok_and(|(found, _)| found.name < name);
                 Ok(order.partition_point(before))
             }
-            None => self.search(name),
+            None => self.traits.search(self.data.as_ref(), name),
         }
     }
 
+    fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
+        self.traits.parse(self.data.as_ref(), at)
+    }
+
+    fn is_believed(&self) -> bool {
+        *self.is_believed.get_or_init(|| self.traits.is_believed(self.data.as_ref()))
+    }
+}
+
+impl Traits {
     /// Binary search over lines: halves a range of bytes and goes back to the start of the line found there. A line
-    /// that is no ref ends the search: nothing can be said about what stands on either side of it.
-    fn search(&self, name: &[u8]) -> Result<usize, Error> {
-        let (mut low, mut high) = (self.start, self.data.as_ref().len());
+    /// without a name ends the search: nothing can be said about what stands on either side of it.
+    fn search(self, bytes: &[u8], name: &[u8]) -> Result<usize, Error> {
+        let (mut low, mut high) = (self.start, bytes.len());
         while low < high {
-            let start = self.line_of_ref(low, low + (high - low) / 2);
-            let (found, next) = self.parse(start)?;
-            if found.name < name {
-                low = next;
+            let start = line_of_ref(bytes, low, low + (high - low) / 2);
+            let end = end_of_line(bytes, start);
+            // The id is read with the ref.
+            let found =
+                bytes.get(start + self.hash.len_in_hex()..end - 1).and_then(|rest| rest.strip_prefix(b" "));
+            let found = found.filter(|name| !name.is_empty());
+            if found.ok_or_else(|| Error::new(FORMAT, "unexpected line", start as u64))? < name {
+                // Skip this line and its peeled line, if it has one.
+                low = if bytes.get(end) == Some(&b'^') { end_of_line(bytes, end) } else { end };
             } else {
                 high = start;
             }
@@ -183,22 +194,14 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         Ok(low)
     }
 
-    /// The start of the ref's line at `at`; not before `low`, where a line starts.
-    fn line_of_ref(&self, low: usize, at: usize) -> usize {
-        let bytes = self.data.as_ref();
-        let mut start = memchr::memrchr(b'\n', &bytes[low..at]).map_or(low, |end| low + end + 1);
-        if bytes[start] == b'^' && start > low {
-            start = memchr::memrchr(b'\n', &bytes[low..start - 1]).map_or(low, |end| low + end + 1);
-        }
-        start
+    /// Whether it is believed of more than branches that all tags are peeled. `refs migrate` of git 2.55 says so, and peels
+    /// nothing. Branches, which come first in a sorted file, are no tags.
+    fn is_believed(self, bytes: &[u8]) -> bool {
+        let others = if self.is_sorted { self.search(bytes, AFTER_BRANCHES) } else { Ok(self.start) };
+        let others = &bytes[others.unwrap_or(self.start)..];
+        others.is_empty() || memchr::memchr(b'^', others).is_some()
     }
 
-    fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
-        self.traits.parse(self.data.as_ref(), at)
-    }
-}
-
-impl Traits {
     /// The ref whose line starts at `at`, and the start of the next ref.
     #[inline(always)]
     fn parse(self, bytes: &[u8], at: usize) -> Result<(PackedRef<'_>, usize), Error> {
@@ -218,10 +221,23 @@ impl Traits {
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
         // `peeled` alone, written by git before 1.8.4, is not trusted: git 2.55 reads the object.
-        let is_no_tag = self.is_fully_peeled && (self.is_believed || name.starts_with(BRANCHES));
-        let peeled = if is_no_tag { Peeled::NotATag } else { Peeled::Unknown };
+        let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
+}
+
+/// Behind the line that starts at `start`; the last line ends, too.
+fn end_of_line(bytes: &[u8], start: usize) -> usize {
+    memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |end| start + end + 1)
+}
+
+/// The start of the ref's line at `at`; not before `low`, where a line starts.
+fn line_of_ref(bytes: &[u8], low: usize, at: usize) -> usize {
+    let mut start = memchr::memrchr(b'\n', &bytes[low..at]).map_or(low, |end| low + end + 1);
+    if bytes[start] == b'^' && start > low {
+        start = memchr::memrchr(b'\n', &bytes[low..start - 1]).map_or(low, |end| low + end + 1);
+    }
+    start
 }
 
 /// Refs by name.
@@ -229,6 +245,7 @@ impl Traits {
 pub struct Iter<'a> {
     bytes: &'a [u8],
     traits: Traits,
+    is_believed: &'a OnceLock<bool>,
     order: Option<&'a [usize]>,
     /// A position in the file, or in `order` if there is one.
     at: usize,
@@ -251,7 +268,13 @@ impl<'a> Iterator for Iter<'a> {
             None => self.at,
         };
         match self.traits.parse(self.bytes, line_at) {
-            Ok((found, next)) => {
+            Ok((mut found, next)) => {
+                if found.peeled == Peeled::NotATag
+                    && !found.name.starts_with(BRANCHES)
+                    && !*self.is_believed.get_or_init(|| self.traits.is_believed(self.bytes))
+                {
+                    found.peeled = Peeled::Unknown;
+                }
                 self.at = if self.order.is_some() { self.at + 1 } else { next };
                 Some(Ok(found))
             }

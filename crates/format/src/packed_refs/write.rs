@@ -44,7 +44,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
     debug_assert!(edits.is_sorted_by(|a, b| a.name < b.name), "sorted, each once");
     // With its first peeled tag, a file is believed to have peeled all others.
     let adds_tag = edits.iter().any(|edit| matches!(edit.value, Some((_, Peeled::To(_)))));
-    let must_peel = |old: &PackedRefs<D>| adds_tag && !old.traits.is_believed;
+    let must_peel = |old: &PackedRefs<D>| adds_tag && !old.is_believed();
     let mut sink = |bytes: &[u8]| sink(bytes).map_err(RewriteError::Caller);
     let mut line = Vec::new();
     sink(HEADER)?;
@@ -55,10 +55,9 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
             }
         }
         Some(old) if old.traits.is_fully_peeled && !must_peel(old) && old.order.is_none() => {
-            let mut at = old.start;
-            let bytes = old.data.as_ref();
+            let (mut at, bytes) = (old.traits.start, old.data.as_ref());
             for edit in edits {
-                let found = old.search(edit.name)?.max(at);
+                let found = old.traits.search(bytes, edit.name)?.max(at);
                 sink(&bytes[at..found])?;
                 at = match found < bytes.len() {
                     true => {

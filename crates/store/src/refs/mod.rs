@@ -317,6 +317,12 @@ impl RefStore {
         }
     }
 
+    /// Whether there is a file of this ref that cannot be parsed.
+    pub fn is_broken(&self, name: &[u8]) -> Result<bool, RefError> {
+        let is_file = self.backend == Backend::Files && is_safe_name(name);
+        Ok(is_file && files::read_loose(&self.dirs, name, self.hash)? == files::LooseFile::Broken)
+    }
+
     /// How refs are stored.
     pub fn backend(&self) -> Backend {
         self.backend
@@ -361,8 +367,17 @@ impl RefStore {
         Ok(None)
     }
 
-    /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all).
+    /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all). Broken ones are reported.
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
+        let snapshot = self.snapshot_with_broken(prefixes)?;
+        if let Inner::Files(files) = &*snapshot.0 {
+            files.warn_of_broken();
+        }
+        Ok(snapshot)
+    }
+
+    /// As above, for callers that list broken refs too.
+    pub fn snapshot_with_broken(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
         let inner = match self.backend {
             Backend::Files => {
                 let mut nobody = stamp::StampBuilder::off();
@@ -379,6 +394,7 @@ impl RefStore {
         let inner = match self.backend {
             Backend::Files => {
                 let files = files::RefFiles::read(&self.dirs, prefixes, self.hash, &mut builder)?;
+                files.warn_of_broken();
                 builder.file(stamp::StampDir::Common, b"packed-refs", files.packed_identity());
                 Inner::Files(files)
             }
