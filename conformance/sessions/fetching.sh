@@ -507,3 +507,97 @@ sort to.git/shallow
 git -C to.git fetch -q origin --deepen=1
 sort to.git/shallow
 stock -C to.git log --format=%s
+
+## upload-pack and values that are none
+# exits: 128 128
+history 1
+for version in version=02 version=3:version=2 version=3 version=1:version=2 'version=2 ' version=+2; do
+    GIT_PROTOCOL=$version git upload-pack --advertise-refs . | grep -c 'version 2'
+    GIT_PROTOCOL=$version git upload-pack --http-backend-info-refs . | grep -c 'version 2'
+done
+for seconds in -1 2147483648 99999999999; do
+    git -c uploadpack.keepAlive="$seconds" upload-pack --advertise-refs . | grep -c refs/heads
+done
+
+## fetches beside wrong names in the index of a pack
+history 12
+for bitmap in '' --bitmap; do
+    stock clone -q --bare . m.git
+    stock -C m.git repack -qad
+    stock -C m.git multi-pack-index write $bitmap
+    stock clone -q --bare --depth 2 "file://$PWD/m.git" shallow
+    chmod u+w m.git/objects/pack/*.idx
+    # In the middle of names, whose order stays.
+    for at in 1400 1500 1600; do
+        printf '\377\377\377' | dd of="$(echo m.git/objects/pack/*.idx)" bs=1 seek="$at" conv=notrunc 2>/dev/null
+    done
+    git clone -q --bare "file://$PWD/m.git" clone 2>/dev/null
+    git -C shallow fetch -q --unshallow 2>/dev/null
+    for repository in clone shallow; do
+        stock -C $repository rev-list --objects --all | sort
+        stock -C $repository fsck
+    done
+    rm -rf m.git clone shallow
+done
+
+## fetches beside the wrong name of a blob in a multi-pack-index
+history 12
+stock clone -q --bare . m.git
+stock -C m.git repack -qad
+stock -C m.git multi-pack-index write
+stock clone -q --bare --depth 2 "file://$PWD/m.git" shallow
+blob=$(stock rev-parse HEAD~4:dir2/file3)
+position=$(stock rev-list --objects --all | cut -c1-40 | sort | grep -n "$blob" | cut -d: -f1)
+chmod u+w m.git/objects/pack/multi-pack-index
+at=$((1148 + 20 * (position - 1) + 10))
+printf '\377\377\377' | dd of=m.git/objects/pack/multi-pack-index bs=1 seek="$at" conv=notrunc 2>/dev/null
+git clone -q --bare "file://$PWD/m.git" clone 2>/dev/null
+git -C shallow fetch -q --unshallow 2>/dev/null
+for repository in clone shallow; do
+    stock -C $repository rev-list --objects --all | sort
+    stock -C $repository fsck
+done
+rm -rf m.git clone shallow
+
+## what may be wanted depends on the order of the settings
+history 2
+offers() {
+    git "$@" upload-pack --advertise-refs . | tr ' \0' '\n\n' | grep -a '^allow-.*-in-want$' | tr '\n' ' '
+    echo
+}
+tip=uploadpack.allowTipSHA1InWant reachable=uploadpack.allowReachableSHA1InWant any=uploadpack.allowAnySHA1InWant
+offers -c $tip=true -c $any=false
+offers -c $any=false -c $tip
+offers -c $any=true -c $tip=false
+offers -c $any=true -c $reachable=false
+offers -c $any=true -c $tip=false -c $reachable=false
+offers -c $reachable=true -c $tip=true
+offers -c $any=true -c $any=no
+stock config $any true
+offers -c $tip=false
+offers -c $tip=false -c $tip=true
+GIT_PROTOCOL=version=1 offers -c $reachable=false
+
+## what is served of what no ref shows depends on the order of the settings
+# masks: progress order
+# exits: 1 128 1
+history 3 from
+hidden=$(stock -C from rev-parse HEAD)
+old=$(stock -C from rev-parse HEAD~1)
+stock -C from update-ref refs/hidden/one "$hidden"
+stock -C from reset -q --hard HEAD~2
+stock -C from config transfer.hideRefs refs/hidden
+stock -C from config uploadpack.allowTipSHA1InWant true
+stock -C from config uploadpack.allowAnySHA1InWant false
+git init -q --bare to.git
+git -C to.git -c protocol.version=0 fetch -q "file://$PWD/from" "$hidden"
+stock -C from config --unset uploadpack.allowTipSHA1InWant
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock -C from config uploadpack.allowTipSHA1InWant true
+stock -C from config uploadpack.allowReachableSHA1InWant false
+git -C to.git -c protocol.version=0 fetch -q "file://$PWD/from" "$old" 2>/dev/null
+git -C to.git -c protocol.version=0 fetch -q "file://$PWD/from" "$hidden"
+stock -C from config uploadpack.allowTipSHA1InWant false
+git init -q --bare to2.git
+git -C to2.git -c protocol.version=0 fetch -q "file://$PWD/from" "$hidden"
+git -C to2.git -c protocol.version=2 fetch -q "file://$PWD/from" "$hidden"

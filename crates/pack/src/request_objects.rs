@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::loaded_commits::LoadedCommits;
 pub(crate) use crate::object_no::ObjectNo;
 
@@ -45,6 +45,20 @@ impl RequestObjects {
     /// The snapshot that objects are read from.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// The objects as found without a damaged multi-pack-index, for a request that failed with `error`; that error
+    /// if no index is damaged, or if the caller asks these for [`missing_met`](Self::missing_met).
+    pub(crate) fn without_damaged_index(
+        &self,
+        lists_missing: bool,
+        error: Error,
+    ) -> Result<Arc<Self>, Error> {
+        if error.kind() != ErrorKind::Corrupt || lists_missing {
+            return Err(error);
+        }
+        let without = self.snapshot.without_damaged_multi_pack_index()?;
+        without.map(|snapshot| Arc::new(RequestObjects::new(snapshot))).ok_or(error)
     }
 
     pub(crate) fn hash(&self) -> HashKind {

@@ -355,3 +355,31 @@ fn stored_bytes_with_a_wrong_crc_are_not_taken_over() {
     let pack = made(dir.path(), &ids, Way::Stored, settings).unwrap();
     assert_eq!(objects_in_pack(Git::stock(), &pack, HashKind::Sha1, None).len(), 3);
 }
+
+#[test]
+fn wrong_names_and_offsets_in_a_multi_pack_index() {
+    let (dir, git) = (repository(), Git::stock());
+    let contents = [text(1, 30), text(2, 30), text(3, 30)];
+    let mut ids: Vec<ObjectId> = contents.iter().map(|content| blob(content)).collect();
+    ids.sort_unstable();
+    for content in &contents {
+        git.run_with_input(dir.path(), &["hash-object", "-w", "--stdin"], content);
+    }
+    let list: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    git.run_with_input(dir.path(), &["pack-objects", "-q", "objects/pack/pack"], list.as_bytes());
+    git.run(dir.path(), &["prune-packed", "-q"]);
+    git.run(dir.path(), &["multi-pack-index", "write"]);
+    let file = dir.path().join("objects/pack/multi-pack-index");
+    let intact = std::fs::read(&file).unwrap();
+    let names = intact.windows(20).position(|name| name == ids[0].as_bytes()).unwrap();
+    // A name, and the offset of the first object: its pack and its offset follow the names.
+    for at in [names + 10, names + 20 * ids.len() + 7] {
+        let mut bytes = intact.clone();
+        bytes[at] ^= 4;
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, &bytes).unwrap();
+        let pack = made(dir.path(), &ids, Way::Spans, Settings::default()).unwrap();
+        let found = objects_in_pack(git, &pack, HashKind::Sha1, None);
+        assert_eq!(found, ids.iter().map(ToString::to_string).collect(), "{at}");
+    }
+}

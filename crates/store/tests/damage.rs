@@ -145,6 +145,42 @@ fn damaged_packs_and_indexes() {
 }
 
 #[test]
+fn wrong_names_in_the_index_of_a_pack_beside_a_multi_pack_index() {
+    let (repo, _) = rich();
+    let file = files(&repo.path().join("objects/pack"), ".idx").remove(0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let count = u32::from_be_bytes(bytes[1028..1032].try_into().unwrap()) as usize;
+    // Behind what the order depends on.
+    (0..count).for_each(|position| bytes[1032 + 20 * position + 15] ^= 4);
+    overwrite(&file, &bytes);
+    let snapshot = snapshot_of(repo.path()).unwrap();
+    for ix in snapshot.packed() {
+        let place = snapshot.locate(ix);
+        assert_eq!(snapshot.ix_of_offset(place.pack, place.offset), Some(ix));
+        assert_eq!(snapshot.ix_of_offset(place.pack, place.offset + 1), None);
+    }
+    assert!(snapshot.without_damaged_multi_pack_index().unwrap().is_none());
+}
+
+#[test]
+fn a_request_can_go_on_without_a_damaged_multi_pack_index() {
+    let (repo, ids) = rich();
+    let file = files(&repo.path().join("objects/pack"), "multi-pack-index").remove(0);
+    let intact = snapshot_of(repo.path()).unwrap();
+    assert!(intact.without_damaged_multi_pack_index().unwrap().is_none());
+    let hidden = ids.iter().find(|id| intact.lookup(id).is_some()).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.windows(20).position(|name| name == hidden.as_bytes()).unwrap();
+    bytes[at + 15] ^= 4;
+    overwrite(&file, &bytes);
+    let snapshot = snapshot_of(repo.path()).unwrap();
+    assert!(!snapshot.contains(hidden).unwrap());
+    let without = snapshot.without_damaged_multi_pack_index().unwrap().unwrap();
+    let mut reader = without.reader(0);
+    assert!(ids.iter().all(|id| reader.read(id).is_ok()));
+}
+
+#[test]
 fn a_damaged_bitmap_or_commit_graph_is_not_used() {
     let (repo, _) = rich();
     for ending in [".bitmap", ".graph"] {

@@ -57,6 +57,7 @@ pub struct DeltaAttribute {
 impl DeltaAttribute {
     /// Reads the sources that do not depend on a path; `None` if none mentions the attribute.
     fn read(sources: &AttributeSources, snapshot: &Arc<Snapshot>) -> Result<Option<Self>, Error> {
+        sources.check()?;
         let mut names = MetadataCollection::default();
         let mut outside = Search::default();
         for path in &sources.outside {

@@ -8,7 +8,7 @@ use packrace_object::Kind;
 use packrace_os::Mapped;
 
 use crate::objects::bitmap_file::{BitmapFile, BitmapOwner, OpenBitmap};
-use crate::objects::numbers::ObjectIx;
+use crate::objects::numbers::{Location, ObjectIx};
 use crate::objects::pack::Pack;
 use crate::objects::pack_set::UnitIndex;
 use crate::objects::snapshot::Snapshot;
@@ -200,10 +200,18 @@ impl<'a> SnapshotBitmap<'a> {
         if self.open.is_first {
             return Some(ObjectIx(position));
         }
-        self.snapshot.lookup(match &owner {
+        let found = self.snapshot.lookup(match &owner {
             Owner::Pack(pack) => pack.index().id_at(position),
             Owner::Multi(index) => index.id_at(position),
-        })
+        });
+        match self.open.owner {
+            // A wrong name in the index of the pack, which is not hashed.
+            BitmapOwner::Pack(pack) if found.is_none() => {
+                let offset = self.snapshot.packs()[pack.0 as usize].index().offset_at(position);
+                self.snapshot.set().find_by_location(Location { pack, offset })
+            }
+            _ => found,
+        }
     }
 
     /// The bit of an object, if the owner has it.

@@ -14,7 +14,7 @@ pub(crate) mod numbers;
 pub(crate) mod objects_dir;
 pub(crate) mod pack;
 pub(crate) mod pack_dir;
-mod pack_fault;
+pub(crate) mod pack_fault;
 mod pack_finder;
 pub(crate) mod pack_set;
 pub(crate) mod promisors;

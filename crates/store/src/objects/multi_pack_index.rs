@@ -11,6 +11,7 @@ use packrace_os::{FileIdentity, Mapped, trace};
 
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
 use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
+use crate::objects::verified;
 
 /// The most files of a chain that are used: each is mapped, and searched one after the other. Other packs are found by
 /// their own indexes.
@@ -115,6 +116,14 @@ impl OwnMultiPackIndex {
         let checksum = self.chain.layers()[layer].checksum();
         map(&self.dir.join(format!("multi-pack-index-{checksum}.bitmap")))
     }
+}
+
+/// Hashes the files, for a contradiction: a flipped bit gives an object another name or place. Too slow for each use.
+pub(crate) fn verify(index: &MultiPackIndexChain<Mapped>) -> Result<(), packrace_format::Error> {
+    let verify = |layer: &MultiPackIndex<Mapped>| {
+        verified::once(std::slice::from_ref(layer.data()), || layer.verify_checksum())
+    };
+    index.layers().iter().try_for_each(verify)
 }
 
 /// The list of the files of a chain of multi-pack-indexes, if there is one.

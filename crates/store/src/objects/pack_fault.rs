@@ -7,7 +7,7 @@ use packrace_format::pack_index::{FANOUT_BYTES, V2_MAGIC};
 use packrace_object::HashKind;
 
 /// The fault of an index that cannot be opened.
-pub(crate) fn of_index(path: &Path, bytes: &[u8], hash: HashKind) -> String {
+pub fn of_index(path: &Path, bytes: &[u8], hash: HashKind) -> String {
     let path = path.display();
     if bytes.len() < FANOUT_BYTES + 2 * hash.len_in_bytes() {
         return format!("index file {path} is too small");

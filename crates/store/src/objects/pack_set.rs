@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_format::pack_index::PackIndex;
@@ -13,6 +13,7 @@ use packrace_os::Mapped;
 use crate::error::{Error, Reason};
 use crate::objects::accelerators;
 use crate::objects::bitmap_file::{BitmapFile, BitmapOwner};
+use crate::objects::multi_pack_index;
 use crate::objects::numbers::{Location, ObjectIx, PackIx};
 use crate::objects::objects_dir::MIDX_CHAIN_DIR;
 use crate::objects::objects_dir::ObjectsDir;
@@ -104,6 +105,8 @@ pub(crate) struct PackSet {
     is_first_moved: bool,
     /// All packs before this one are open and usable.
     opened: AtomicUsize,
+    /// The objects of multi-pack-indexes by pack and offset; made if an index of a pack contradicts them.
+    located: OnceLock<Vec<(PackIx, u64, ObjectIx)>>,
 }
 
 /// The units of one directory.
@@ -175,7 +178,8 @@ impl PackSet {
         });
         let dirs = dirs.collect();
         let is_first_moved = moved.is_some();
-        Ok(PackSet { packs, units, bitmap_files, dirs, is_first_moved, opened: AtomicUsize::new(0) })
+        let (opened, located) = (AtomicUsize::new(0), OnceLock::new());
+        Ok(PackSet { packs, units, bitmap_files, dirs, is_first_moved, opened, located })
     }
 
     /// Whether any pack is unreadable or damaged.
@@ -244,6 +248,40 @@ impl PackSet {
                 None => Location { pack: PackIx(0), offset: u64::MAX },
             },
         }
+    }
+
+    /// The object at this location according to an intact multi-pack-index, for a pack whose own index has a name
+    /// there that cannot be found.
+    #[cold]
+    pub(crate) fn find_by_location(&self, at: Location) -> Option<ObjectIx> {
+        let located = self.located.get_or_init(|| {
+            let located = self.locate_all();
+            if !located.is_empty() {
+                let (pack, offset) = (self.packs[at.pack.0 as usize].name().to_owned(), at.offset);
+                let what = "the entry is not in the index";
+                tracing::error!("{}", Error::from(Reason::DamagedEntry { pack, offset, what }));
+            }
+            located
+        });
+        let found = located.binary_search_by_key(&(at.pack, at.offset), |(pack, offset, _)| (*pack, *offset));
+        found.ok().map(|found| located[found].2)
+    }
+
+    /// The objects of intact multi-pack-indexes, sorted by location.
+    fn locate_all(&self) -> Vec<(PackIx, u64, ObjectIx)> {
+        let mut located = Vec::new();
+        for unit in &self.units {
+            if let UnitIndex::Multi { index, .. } = &unit.index
+                && multi_pack_index::verify(index).is_ok()
+            {
+                located.extend(unit.range().map(|ix| {
+                    let Location { pack, offset } = self.stored_at(ObjectIx(ix));
+                    (pack, offset, ObjectIx(ix))
+                }));
+            }
+        }
+        located.sort_unstable();
+        located
     }
 
     #[inline]

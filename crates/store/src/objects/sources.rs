@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 
+use crate::error::{Error, Reason};
 use crate::objects::promisors::Promisors;
 use crate::objects::replacements::Replacements;
 
@@ -32,8 +33,20 @@ pub(crate) struct AttributeSources {
     pub(crate) outside: Vec<PathBuf>,
     /// A commit or tree with attribute files.
     pub(crate) tree: Option<ObjectId>,
+    /// Whether the environment names a tree that does not exist, which a name in the configuration may do.
+    pub(crate) lacks_tree: bool,
     /// The file of the repository.
     pub(crate) info: PathBuf,
     /// Whether paths are compared case-insensitively (`core.ignoreCase`).
     pub(crate) folds_case: bool,
+}
+
+impl AttributeSources {
+    /// Refuses a missing tree, before the first lookup.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.lacks_tree {
+            true => Err(Reason::Refused("bad --attr-source or GIT_ATTR_SOURCE".to_owned()).into()),
+            false => Ok(()),
+        }
+    }
 }

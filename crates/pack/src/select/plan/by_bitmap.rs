@@ -111,7 +111,9 @@ impl BitmapReach<'_> {
             Ok(stored) if stored || merged => {
                 let mut new = self.bits.clone();
                 new.and_not(&self.marked);
-                for ix in new.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
+                for bit in new.iter_ones() {
+                    // An index is damaged.
+                    let Some(ix) = bitmap.bit_to_ix(bit) else { return Ok(Err(DamagedBitmap)) };
                     seen.insert(ObjectNo(ix.0));
                 }
                 self.marked.or_with(&new);

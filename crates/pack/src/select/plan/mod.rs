@@ -207,16 +207,20 @@ pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 /// The same for bitmaps with the hashes of paths, which find bases, too: not always the best ones, in half the time.
 const WALK_RATHER_THAN_BITMAP_WITH_NAMES: usize = 256;
 
-/// Plans the answer to `request`, with bitmaps where they apply, otherwise by a walk.
+/// Plans the answer to `request`, with bitmaps where they apply, otherwise by a walk; again if a multi-pack-index is
+/// damaged.
 pub fn plan(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
     progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
-    plan_adjusted(request_objects, request, |_| Ok(()), progress)
+    let planned = |objects: &Arc<RequestObjects>| plan_adjusted(objects, request, |_| Ok(()), progress);
+    let lists_missing = request.missing == MissingObjects::Listed;
+    planned(request_objects)
+        .or_else(|error| planned(&request_objects.without_damaged_index(lists_missing, error)?))
 }
 
-/// The same, with the set of objects changed by `adjust`.
+/// The same, planned only once, with the set of objects changed by `adjust`.
 pub fn plan_adjusted<E: From<Error>>(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,

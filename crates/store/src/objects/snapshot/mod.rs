@@ -358,7 +358,8 @@ impl Snapshot {
     }
 
     /// The number of the object whose entry starts at `offset` of a pack. If an earlier unit has the object
-    /// too, its number there: every object has one number.
+    /// too, its number there: every object has one number. If the pack's own index has a wrong name there, a
+    /// multi-pack-index may have the right one.
     #[inline]
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
         let stored = &self.packs()[pack.0 as usize];
@@ -366,7 +367,10 @@ impl Snapshot {
         // In the first unit, no other number can take precedence.
         match self.units().first() {
             Some(unit) if unit.single_pack() == Some(pack) => Some(ObjectIx(position)),
-            _ => self.lookup(stored.index().id_at(position)),
+            _ => {
+                let found = self.lookup(stored.index().id_at(position));
+                found.or_else(|| self.set().find_by_location(Location { pack, offset }))
+            }
         }
     }
 

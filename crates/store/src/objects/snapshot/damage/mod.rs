@@ -1,14 +1,18 @@
 //! Detects changes to the files of a snapshot since they were mapped: docs/decisions/0030-disk-faults.md.
 
+use std::sync::Arc;
+
 use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::{HashKind, TrailerHasher};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, Standing, faults};
 
-use super::{PackIx, Snapshot};
+use super::{KnownPacks, MIDX_CHAIN_DIR, PackIx, Snapshot};
 use crate::error::Error;
+use crate::objects::multi_pack_index;
 use crate::objects::pack::Pack;
 use crate::objects::pack_set::{PackSet, UnitIndex};
+use crate::objects::sources::Sources;
 use crate::objects::verified;
 
 impl Snapshot {
@@ -48,6 +52,28 @@ impl Snapshot {
             Some(later) => later.check_opened_files(),
             None => Ok(()),
         }
+    }
+
+    /// The objects now, found by the indexes of the packs alone, if a multi-pack-index is damaged, which is
+    /// reported: for a request that has failed. Opening such an index does not hash it.
+    pub fn without_damaged_multi_pack_index(&self) -> Result<Option<Arc<Snapshot>>, Error> {
+        let mut is_damaged = false;
+        for unit in self.units() {
+            let UnitIndex::Multi { index, dir, is_chain, .. } = &unit.index else { continue };
+            if let Err(error) = multi_pack_index::verify(index) {
+                let name = if *is_chain { MIDX_CHAIN_DIR } else { "multi-pack-index" };
+                tracing::error!("ignoring {}: {error}", self.dirs[*dir].pack_dir().join(name).display());
+                is_damaged = true;
+            }
+        }
+        if !is_damaged {
+            return Ok(None);
+        }
+        let sources = Sources { use_multi_pack_index: false, ..self.shared.sources.clone() };
+        // Others that share the directories of packs keep their indexes.
+        let without = Snapshot::take(sources, self.attributes.clone(), &KnownPacks::default())?;
+        without.list_packs()?;
+        Ok(Some(Arc::new(without)))
     }
 
     /// Whether reopening may show more: a map is damaged, or a pack was unusable; a repair in place does not
