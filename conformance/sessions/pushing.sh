@@ -284,3 +284,84 @@ for code in 0 3; do
     git -C server$code for-each-ref
 done
 rm -rf server0 server3
+
+## hooks that cannot be started
+# needs git: 2.55
+# masks: progress order
+# exits: 1 1 1 1
+history 2
+for name in pre-receive update post-receive post-update; do
+    for kind in directory program; do
+        stock init -q --bare to.git
+        mkdir -p to.git/hooks
+        rm -rf to.git/hooks/$name
+        case $kind in
+        directory) mkdir to.git/hooks/$name ;;
+        *) printf '#!/nowhere/sh\n' >to.git/hooks/$name && chmod +x to.git/hooks/$name ;;
+        esac
+        git push -q to.git main
+        stock -C to.git for-each-ref
+        rm -rf to.git
+    done
+done
+
+## a hook of this repository that cannot be started
+# needs git: 2.55
+history 1
+mkdir -p .git/hooks
+printf '#!/nowhere/sh\n' >.git/hooks/post-index-change
+chmod +x .git/hooks/post-index-change
+echo more >dir1/file1
+git update-index dir1/file1
+echo $?
+
+## an atomic push of which the hook proc-receive refuses something
+# exits: 1 1 1
+history 2
+hook() {
+    stock init -q --bare to.git
+    stock -C to.git config receive.procReceiveRefs refs/for
+    mkdir -p to.git/hooks
+    {
+        echo '#!/bin/sh'
+        echo 'pkt() { printf "%04x%s" $((${#1} + 4)) "$1"; }'
+        echo 'cat >/dev/null &'
+        echo "pkt version=1; printf 0000; sleep .3; $1; printf 0000"
+    } >to.git/hooks/proc-receive
+    chmod +x to.git/hooks/proc-receive
+    git push --atomic to.git main:refs/for/a main:refs/for/b main:one
+    stock -C to.git for-each-ref
+    rm -rf to.git
+}
+hook "pkt 'ng refs/for/a no'; pkt 'ok refs/for/b'"
+hook "pkt 'ok refs/for/a'"
+hook "pkt 'ng refs/for/a no'; pkt 'ng refs/for/b'"
+hook "pkt 'ok refs/for/a'; pkt 'ok refs/for/b'"
+
+## several errors in the answer of the hook proc-receive
+# exits: 1
+history 2
+stock init -q --bare to.git
+stock -C to.git config receive.procReceiveRefs refs/for
+mkdir -p to.git/hooks
+{
+    echo '#!/bin/sh'
+    echo 'pkt() { printf "%04x%s" $((${#1} + 4)) "$1"; }'
+    echo 'cat >/dev/null &'
+    echo "pkt version=1; printf 0000; sleep .3; pkt 'ok refs/for/x'; pkt 'ok refs/for/y'; pkt 'option a b'; printf 0000"
+} >to.git/hooks/proc-receive
+chmod +x to.git/hooks/proc-receive
+git push to.git main:refs/for/a main:one
+rm -rf to.git
+
+## a push with a bad .gitmodules, as unpack-objects and index-pack refuse it
+# exits: 1 1
+history 1
+stock init -q --bare to.git
+stock -C to.git config receive.fsckObjects true
+printf '[submodule "a"]\n\tpath = a\n\turl = -x\n' >.gitmodules
+stock add .gitmodules
+stock commit -q -m modules
+git push to.git main
+stock -C to.git config receive.unpackLimit 1
+git push to.git main

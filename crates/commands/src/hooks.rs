@@ -3,6 +3,7 @@
 use packrace_store::{Hooks, MessageSink, Repository};
 
 use crate::call::Call;
+use crate::call::discovery::named_git_dir;
 use crate::call::fatal::Fatal;
 
 /// What a new index came with.
@@ -21,7 +22,9 @@ pub fn of(call: &Call, repository: &Repository) -> Result<Hooks, Fatal> {
     // If standard error is closed, messages are lost.
     let errors = call.streams.errors.clone();
     let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
-    Ok(Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?)
+    let hooks = Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?;
+    let is_named = named_git_dir(call).is_some() || call.environment.init.work_tree.is_some();
+    Ok(if is_named { hooks } else { hooks.of_found_repository() })
 }
 
 /// Runs the hook `post-index-change` (githooks). The index has changed already, so the hook's exit code does not matter.

@@ -33,6 +33,11 @@ impl PathNames {
         PathNames { called: Some((repository.clone(), requested)) }
     }
 
+    /// Whether clients see other names than this machine's.
+    pub(crate) fn are_others(&self) -> bool {
+        self.called.is_some()
+    }
+
     /// A text without directories of this machine. Of other paths, only the last part is kept.
     pub fn for_client<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.called {

@@ -212,7 +212,8 @@ impl SignatureChecker<'_> {
                 messages: String::from_utf8_lossy(&messages).into_owned(),
             }),
             Err(error) => {
-                (self.on_error)(&format!("cannot run {}: {error}", program.argv[0].to_string_lossy()));
+                let name = program.argv[0].to_string_lossy();
+                (self.on_error)(&format!("cannot run {name}: {}", packrace_os::reason(&error)));
                 None
             }
         }

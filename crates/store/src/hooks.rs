@@ -1,25 +1,36 @@
-//! Programs that the owner of a repository wants to run (githooks).
+//! Programs that the owner of a repository wants to run (githooks): for an event, commands of the configuration in its
+//! order, then the file in the hooks directory (git-hook).
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_os::child::{ChildProcess, Confinement, Program};
+use packrace_os::child::{self, ChildProcess, Confinement, Program};
 use packrace_os::count::Role;
 
 use crate::error::Error;
+
+/// Characters for which git runs a command in a shell (observed).
+const SHELL_CHARACTERS: &[u8] = b"|&;<>()$`\\\"' \t\n*?[#~=%";
+
+/// How a shell is started.
+const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
 /// The hooks of a repository and how to run them.
 #[derive(Debug, Clone)]
 pub struct Hooks {
     pub(crate) messages: MessageSink,
-    /// `None` disables hooks.
+    /// `None` disables hooks in a directory.
     pub(crate) dir: Option<PathBuf>,
+    /// In the order in which they run.
+    pub(crate) configured: Vec<ConfiguredHook>,
     /// The top of the work tree, or the bare repository itself.
     pub(crate) directory: PathBuf,
     /// `None` if hooks run in it.
     pub(crate) git_dir: Option<PathBuf>,
+    /// Nobody named the repository.
+    pub(crate) is_repository_found: bool,
     pub(crate) environment: Vec<(OsString, Option<OsString>)>,
     pub(crate) warns_of_ignored: bool,
     pub(crate) confinement: Confinement,
@@ -27,15 +38,22 @@ pub struct Hooks {
     pub(crate) is_strict: bool,
 }
 
+/// A command that the configuration sets for an event (git-config, "hook").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfiguredHook {
+    pub(crate) event: Vec<u8>,
+    pub(crate) command: Vec<u8>,
+}
+
 /// Which hooks run for a served repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HooksFrom {
-    /// The repository's own, as in git.
+    /// The repository's own, and those of the configuration, as in git.
     #[default]
     Repository,
     /// No hooks.
     Nowhere,
-    /// Those in this directory, for all repositories.
+    /// Those in this directory, and those of the server's own configuration, for all repositories.
     Dir(PathBuf),
 }
 
@@ -66,14 +84,14 @@ impl std::fmt::Debug for MessageSink {
     }
 }
 
-/// How a hook ended.
+/// How the hooks of an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// There is no such hook, or it is not executable.
     NotThere,
-    /// With exit code 0.
+    /// All with exit code 0.
     Well,
-    /// With another exit code, or by a signal.
+    /// One with another exit code, or by a signal.
     Badly,
 }
 
@@ -85,8 +103,117 @@ impl Hooks {
         hooks
     }
 
-    /// The hook of this name, if it exists and is executable.
-    pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
+    /// The same for a repository that nobody named: as in git, hooks get no `GIT_DIR` if they find the git directory
+    /// where they run, so that `git -C` in a hook reaches another repository.
+    pub fn of_found_repository(self) -> Self {
+        Hooks { is_repository_found: true, ..self }
+    }
+
+    /// The name of a hook as git shows it: the path of a file, or a configured command.
+    pub fn shown(program: &Program) -> &OsStr {
+        match program.argv.as_slice() {
+            [shell, flag, _, command, ..] if shell == SHELL[0] && flag == SHELL[1] => command,
+            [name, ..] => name,
+            [] => OsStr::new(""),
+        }
+    }
+
+    /// Whether something runs for an event.
+    pub fn is_any(&self, event: &str) -> Result<bool, Error> {
+        Ok(self.configured_for(event).next().is_some() || self.find(event)?.is_some())
+    }
+
+    /// Runs the hooks of an event, one after the other. All run even if one fails, but one that cannot be started ends
+    /// them badly, as in git; its messages say why.
+    pub fn run(&self, event: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
+        let mut ended = Ended::NotThere;
+        for program in self.programs(event, arguments)? {
+            let shown = Hooks::shown(&program).to_string_lossy();
+            // Clients of a server learn no path of it.
+            let shown = if self.is_strict && shown.starts_with('/') { event.into() } else { shown };
+            let child = match ChildProcess::start(&program) {
+                Ok(child) => child,
+                Err(error) => {
+                    let reason = packrace_os::reason(&error);
+                    match shown.contains('/') {
+                        true => self.report("fatal", &format!("cannot exec '{shown}': {reason}")),
+                        // It was searched for in `PATH`.
+                        false => self.report("error", &format!("cannot run {shown}: {reason}")),
+                    }
+                    return Ok(Ended::Badly);
+                }
+            };
+            let status = child
+                .run(input, &mut |bytes| (self.messages.0)(bytes))
+                .map_err(|error| Error::io(Path::new(event), error))?;
+            if let Some(signal) = child::fatal_signal(status) {
+                self.report("error", &format!("{shown} died of signal {signal}"));
+            }
+            match ended {
+                _ if !status.success() => ended = Ended::Badly,
+                Ended::NotThere => ended = Ended::Well,
+                Ended::Well | Ended::Badly => {}
+            }
+        }
+        Ok(ended)
+    }
+
+    /// How to start the hooks of an event, in order.
+    pub fn programs(&self, event: &str, arguments: &[&[u8]]) -> Result<Vec<Program>, Error> {
+        let start = |hook: &ConfiguredHook| {
+            self.started_with(event, command_line(&hook.command, !arguments.is_empty()), arguments)
+        };
+        let mut programs = self.configured_for(event).map(start).collect::<Result<Vec<Program>, Error>>()?;
+        programs.extend(self.program(event, arguments)?);
+        Ok(programs)
+    }
+
+    /// How to start the hook in the hooks directory, if it exists; for `proc-receive`, for which git ignores the
+    /// configuration.
+    pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
+        let Some(path) = self.find(name)? else { return Ok(None) };
+        let shown = self.seen_by_hook(&path, name)?;
+        self.started_with(name, vec![shown.into_os_string()], arguments).map(Some)
+    }
+
+    fn report(&self, kind: &str, text: &str) {
+        self.messages.say(format!("{kind}: {text}\n").as_bytes());
+    }
+
+    fn started_with(
+        &self,
+        event: &str,
+        mut argv: Vec<OsString>,
+        arguments: &[&[u8]],
+    ) -> Result<Program, Error> {
+        let mut environment = vec![("GIT_DIR".into(), self.git_dir_variable()?)];
+        environment.extend_from_slice(&self.environment);
+        argv.extend(arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned()));
+        Ok(Program {
+            argv,
+            hook: Some(event.to_owned()),
+            directory: self.directory.clone(),
+            environment,
+            reads_messages: true,
+            confinement: self.confinement.clone(),
+        })
+    }
+
+    /// `GIT_DIR`; `None` if git in a hook finds the same one.
+    fn git_dir_variable(&self) -> Result<Option<OsString>, Error> {
+        let Some(dir) = &self.git_dir else { return Ok(Some(".".into())) };
+        let real = |path: &Path| packrace_os::real_path(path).map_err(|error| Error::io(path, error));
+        let git_dir = real(dir)?;
+        let is_found = self.is_repository_found && real(&self.directory)?.join(".git") == git_dir;
+        Ok((!is_found).then(|| git_dir.into_os_string()))
+    }
+
+    fn configured_for<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a ConfiguredHook> {
+        self.configured.iter().filter(move |hook| hook.event == event.as_bytes())
+    }
+
+    /// The hook of this name in the hooks directory, if it exists and is executable.
+    fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let path = dir.join(name);
         match packrace_os::is_executable(&path, Role::Hook) {
@@ -108,37 +235,6 @@ impl Hooks {
         }
     }
 
-    /// Runs a hook and waits for it to end.
-    pub fn run(&self, name: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
-        let Some(program) = self.program(name, arguments)? else { return Ok(Ended::NotThere) };
-        let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
-        let status = child
-            .run(input, &mut |bytes| (self.messages.0)(bytes))
-            .map_err(|error| Error::io(Path::new(name), error))?;
-        Ok(if status.success() { Ended::Well } else { Ended::Badly })
-    }
-
-    /// How to start a hook, if it exists; for callers that communicate with it while it runs.
-    pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
-        let Some(path) = self.find(name)? else { return Ok(None) };
-        let shown = self.seen_by_hook(&path, name)?;
-        let git_dir = match &self.git_dir {
-            Some(dir) => packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.into_os_string(),
-            None => ".".into(),
-        };
-        let mut environment = vec![("GIT_DIR".into(), Some(git_dir))];
-        environment.extend_from_slice(&self.environment);
-        let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
-        Ok(Some(Program {
-            argv: [shown.into_os_string()].into_iter().chain(arguments).collect(),
-            hook: Some(name.to_owned()),
-            directory: self.directory.clone(),
-            environment,
-            reads_messages: true,
-            confinement: self.confinement.clone(),
-        }))
-    }
-
     /// The path of a hook as it sees it (`$0`): as in git from the directory where it runs, and not resolved if it is a
     /// link itself.
     fn seen_by_hook(&self, path: &Path, name: &str) -> Result<PathBuf, Error> {
@@ -148,5 +244,34 @@ impl Hooks {
         }
         let dir = path.parent().unwrap_or(path);
         Ok(packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.join(name))
+    }
+}
+
+/// What starts a configured command, before its arguments: a shell only if git would need one.
+fn command_line(command: &[u8], has_arguments: bool) -> Vec<OsString> {
+    let text = OsString::from_vec(command.to_vec());
+    if !command.iter().any(|byte| SHELL_CHARACTERS.contains(byte)) {
+        return vec![text];
+    }
+    let arguments: &[u8] = if has_arguments { b" \"$@\"" } else { b"" };
+    let script = OsString::from_vec([command, arguments].concat());
+    SHELL.iter().map(OsString::from).chain([script, text]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines() {
+        let check = |command: &str, has_arguments, expect: &[&str]| {
+            assert_eq!(command_line(command.as_bytes(), has_arguments), expect, "{command}");
+        };
+        check("a", true, &["a"]);
+        check("./a/b-c{}", true, &["./a/b-c{}"]);
+        check("", true, &[""]);
+        check("a b", true, &["/bin/sh", "-c", "a b \"$@\"", "a b"]);
+        check("a b", false, &["/bin/sh", "-c", "a b", "a b"]);
+        check("~/a", false, &["/bin/sh", "-c", "~/a", "~/a"]);
     }
 }

@@ -10,7 +10,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
     let server = Server::start(&format!("{PUSHING}[hooks]\nmax-time = \"500ms\"\n"), &[], &[]);
     let hooks = server.repository().join("hooks");
     let ways: [(&str, &str); 5] = [
-        ("#!/nowhere/sh\n", "cannot run /a.git/hooks/{}: No such file or directory"),
+        ("#!/nowhere/sh\n", "fatal: cannot exec '/a.git/hooks/{}': No such file or directory"),
         ("#!/bin/sh\nsleep 1000\n", "/a.git/hooks/{} was killed: time limit exceeded"),
         ("#!/bin/sh\nexec 1>&- 2>&-; trap '' TERM; sleep 1000\n", "/a.git/hooks/{} was killed"),
         ("#!/bin/sh\nkill -9 $$\n", "error: hooks/{} died of signal 9"),
@@ -108,4 +108,29 @@ fn without_a_sandbox_hooks_reach_what_their_user_may() {
     let refused = output(packrace().args(["serve", "--set", "hooks.user=nobody-of-that-name", "/"]));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(said, "fatal: hooks.user: no such user: nobody-of-that-name\n");
+}
+
+#[test]
+fn configured_hooks_of_the_server_run_and_those_of_a_repository_do_not() {
+    let home = tempfile::tempdir().unwrap();
+    let (global, folder) = (home.path().join("config"), home.path().join("hooks"));
+    let hook = "[hook \"all\"]\n\tevent = pre-receive\n\tcommand = \"echo asked; test ! -e closed\"\n";
+    std::fs::write(&global, hook).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let variables = [("GIT_CONFIG_GLOBAL", global.to_str().unwrap())];
+    for from in ["repository", folder.to_str().unwrap(), "none"] {
+        let server = Server::start(PUSHING, &["--set", &format!("serve.hooks={from}")], &variables);
+        let repository = server.repository();
+        let config = std::fs::read_to_string(repository.join("config")).unwrap();
+        let own = "[hook \"own\"]\n\tevent = pre-receive\n\tcommand = \"touch own; exit 1\"\n";
+        std::fs::write(repository.join("config"), config + own).unwrap();
+        let is_run = from != "none";
+        let answer = push(&server, "refs/heads/new");
+        assert!(answer.contains("ok refs/heads/new"), "{from}: {answer}");
+        assert_eq!(answer.contains("asked"), is_run, "{from}: {answer}");
+        std::fs::write(repository.join("closed"), "").unwrap();
+        let answer = push(&server, "refs/heads/other");
+        assert_eq!(answer.contains("pre-receive hook declined"), is_run, "{from}: {answer}");
+        assert!(!repository.join("own").exists(), "{from}");
+    }
 }

@@ -192,6 +192,6 @@ fn clients_see_no_paths_of_this_machine() {
     // The operator sees them.
     let log = server.log();
     assert!(log.contains(&folder), "{log}");
-    assert!(log.contains("a.git/hooks/pre-receive: No such file"), "{log}");
+    assert!(log.contains("a.git/hooks/pre-receive': No such file"), "{log}");
     assert!(!log.contains("panicked"), "{log}");
 }

@@ -91,6 +91,11 @@ impl ClientMessages {
         self.say(format!("{word}: {shown}\n").as_bytes());
     }
 
+    /// Whether the client sees names of its own instead of paths.
+    pub(super) fn renames_paths(&self) -> bool {
+        self.paths.are_others()
+    }
+
     /// Reports that the pack was read completely.
     pub(super) fn pack_read(&self) {
         self.tell(WorkerEvent::PackRead);

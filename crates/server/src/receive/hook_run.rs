@@ -1,10 +1,12 @@
 //! Runs a hook, or another program that a push needs, to its end.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use packrace_os::child::{self, ChildProcess, Program, Read};
+use packrace_store::Hooks;
 
 use super::client_messages::ClientMessages;
 use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
@@ -19,11 +21,20 @@ pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
 /// Runs a program to its end, unless the client disconnects; returns whether it succeeded. A program that
 /// cannot be started or that was ended after its time limit did not.
 pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> Result<bool, Error> {
+    Ok(started_and_run(program, input, client)? == Some(true))
+}
+
+/// As above; `None` if it cannot be started.
+pub(super) fn started_and_run(
+    program: &Program,
+    input: &[u8],
+    client: &ClientMessages,
+) -> Result<Option<bool>, Error> {
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
         Err(error) => {
-            client.error(&format!("cannot run {}: {error}", path_of(program)));
-            return Ok(false);
+            report_not_started(program, &error, client);
+            return Ok(None);
         }
     };
     match see_through(&mut child, input, client) {
@@ -31,7 +42,7 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
             if let Some(signal) = child::fatal_signal(status) {
                 client.error(&format!("{} died of signal {signal}", name_of(program)));
             }
-            Ok(status.success())
+            Ok(Some(status.success()))
         }
         Ok(None) => {
             child.end();
@@ -39,24 +50,44 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
         }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             client.error(&format!("{} was killed: {error}", path_of(program)));
-            Ok(false)
+            Ok(Some(false))
         }
         Err(error) => Err(Error::caused("cannot communicate with a hook", error)),
     }
 }
 
+/// Reports a program that cannot be started. As in git, a hook has the path by which it is started; clients that see
+/// names of their own get the full one, so that the log has the real one. A command without a path was searched for.
+pub(super) fn report_not_started(program: &Program, error: &std::io::Error, client: &ClientMessages) {
+    let reason = packrace_os::reason(error);
+    if program.hook.is_none() || !is_path(program) {
+        client.error(&format!("cannot run {}: {reason}", path_of(program)));
+    } else if client.renames_paths() {
+        client.report("fatal", &format!("cannot exec '{}': {reason}", path_of(program)));
+    } else {
+        let name = Hooks::shown(program).to_string_lossy();
+        client.report("fatal", &format!("cannot exec '{name}': {reason}"));
+    }
+}
+
+/// Whether git's name for a program is the path of a file.
+fn is_path(program: &Program) -> bool {
+    let shown = Hooks::shown(program);
+    shown.as_bytes().contains(&b'/') && program.argv.first().is_some_and(|name| name == shown)
+}
+
 /// The path of a program, for the log; a client sees its own name for it.
 fn path_of(program: &Program) -> String {
-    let name = program.argv.first().map_or(Path::new(""), Path::new);
+    let name = Path::new(Hooks::shown(program));
     match program.hook {
-        Some(_) => program.directory.join(name).to_string_lossy().into_owned(),
-        None => name.to_string_lossy().into_owned(),
+        Some(_) if is_path(program) => program.directory.join(name).to_string_lossy().into_owned(),
+        _ => name.to_string_lossy().into_owned(),
     }
 }
 
 /// Git's name for a program: relative to its working directory.
 fn name_of(program: &Program) -> String {
-    let name = program.argv.first().map_or(Path::new(""), Path::new);
+    let name = Path::new(Hooks::shown(program));
     let directory = packrace_os::real_path(&program.directory);
     let below = directory.ok().and_then(|directory| name.strip_prefix(directory).ok());
     below.unwrap_or(name).to_string_lossy().into_owned()

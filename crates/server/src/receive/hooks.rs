@@ -5,13 +5,14 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use super::certificate::{CertificateCheck, CertificateChecker};
 use super::commands::{Push, ReceivedCommand};
-use super::hook_run::{Variables, run};
+use super::hook_run::{Variables, started_and_run};
 use crate::error::Error;
 use crate::program::ReceivedRef;
 use packrace_store::Quarantine;
 
 impl Push<'_> {
-    /// Runs a hook; a missing hook succeeds.
+    /// Runs the hooks of an event, one after the other; without any it succeeds. All run even if one fails, but one
+    /// that cannot be started ends them, as in git.
     pub(super) fn run_hook(
         &self,
         name: &str,
@@ -19,16 +20,22 @@ impl Push<'_> {
         input: &[u8],
         variables: Variables,
     ) -> Result<bool, Error> {
-        let Some(mut program) = self.hooks.program(name, arguments)? else { return Ok(true) };
-        program.environment.extend(variables);
-        run(&program, input, &self.client)
+        let mut are_well = true;
+        for mut program in self.hooks.programs(name, arguments)? {
+            program.environment.extend_from_slice(&variables);
+            match started_and_run(&program, input, &self.client)? {
+                Some(is_well) => are_well &= is_well,
+                None => return Ok(false),
+            }
+        }
+        Ok(are_well)
     }
 
     pub(super) fn run_pre_receive(&mut self, quarantine: Option<&Quarantine>) -> Result<bool, Error> {
         let mut lines = Vec::new();
         let heard = self.commands.iter().filter(|command| !command.is_forbidden);
         heard.for_each(|command| write_line(&command.asked(), &mut lines));
-        if lines.is_empty() || self.hooks.find("pre-receive")?.is_none() {
+        if lines.is_empty() || !self.hooks.is_any("pre-receive")? {
             return Ok(true);
         }
         let mut variables = self.variables()?;
@@ -37,7 +44,7 @@ impl Push<'_> {
         self.run_hook("pre-receive", &[], &lines, variables)
     }
 
-    /// Whether the hook accepts a command.
+    /// Whether the hooks accept a command.
     pub(super) fn run_update(&self, command: &ReceivedCommand, variables: &Variables) -> Result<bool, Error> {
         let (old, new) = (command.old.to_string(), command.new.to_string());
         self.run_hook("update", &[&command.name, old.as_bytes(), new.as_bytes()], b"", variables.clone())
@@ -47,7 +54,7 @@ impl Push<'_> {
         let mut lines = Vec::new();
         let made = self.commands.iter().flat_map(ReceivedCommand::made);
         made.for_each(|change| write_line(&change, &mut lines));
-        if lines.is_empty() || self.hooks.find("post-receive")?.is_none() {
+        if lines.is_empty() || !self.hooks.is_any("post-receive")? {
             return Ok(());
         }
         let variables = self.variables()?;

@@ -15,17 +15,18 @@ use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_dat
 
 use super::client_messages::ClientMessages;
 use super::commands::Push;
+use super::hook_run::report_not_started;
 use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::Error;
 
 /// Bytes of one read from the hook.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-const UNMATCHED_OPTION: &str = "proc-receive reported \"option\" without a matching \"ok/ng\" directive";
+const UNMATCHED_OPTION: &str = "proc-receive reported 'option' without a matching 'ok/ng' directive";
 
 const NOT_RUN: &str = "fail to run proc-receive hook";
 
-/// Why the hook's commands failed, as errors for the client.
+/// Why the hook's commands failed, as lines of one error for the client.
 struct HookErrors(Vec<String>);
 
 impl HookErrors {
@@ -35,8 +36,8 @@ impl HookErrors {
 }
 
 impl Push<'_> {
-    /// Lets the hook execute its commands. Returns whether the others go on: not those of an atomic push if the hook ends with an
-    /// error after it has answered (githooks). They are rejected then.
+    /// Lets the hook execute its commands. Returns whether the others go on: not those of an atomic push if the hook rejects
+    /// one, or ends with an error after it has answered (githooks). They are rejected then.
     pub(super) fn run_proc_receive(&mut self) -> Result<bool, Error> {
         let numbers: Vec<usize> = (0..self.commands.len())
             .filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open())
@@ -45,9 +46,12 @@ impl Push<'_> {
             return Ok(true);
         }
         let said = self.talk_with_hook(&numbers)?;
-        let ends_all = self.request.atomic && !matches!(said, Ok(true));
-        if let Err(HookErrors(errors)) = &said {
-            errors.iter().for_each(|error| self.client.error(error));
+        let is_rejected = numbers.iter().any(|at| self.commands[*at].error.is_some());
+        let ends_all = self.request.atomic && (is_rejected || !matches!(said, Ok(true)));
+        if let Err(HookErrors(errors)) = &said
+            && !errors.is_empty()
+        {
+            self.client.error(&errors.join("\n"));
         }
         for command in &mut self.commands {
             let is_failed = if command.is_of_hook { said.is_err() } else { ends_all };
@@ -66,7 +70,8 @@ impl Push<'_> {
         let child = match ChildProcess::start(&program) {
             Ok(child) => child,
             Err(error) => {
-                return Ok(Err(HookErrors::one(format!("fail to start proc-receive hook: {error}"))));
+                report_not_started(&program, &error, &self.client);
+                return Ok(Err(HookErrors(Vec::new())));
             }
         };
         let mut hook = HookSession {

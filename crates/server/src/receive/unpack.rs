@@ -7,7 +7,7 @@ use std::time::Duration;
 use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
 use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
-use packrace_pack::ingest::{Checks, IndexedPack, Ingest, IngestErrorKind, IngestOptions};
+use packrace_pack::ingest::{Checks, IndexedPack, Ingest, IngestErrorKind, IngestOptions, Unpacking};
 use packrace_pack::meter::{Meter, ProgressInterval};
 use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
@@ -97,14 +97,18 @@ pub(super) fn receive_pack_bytes(
         progress.client.say(error.lines());
         // The limit may have ended the read, so that the pack looks cut off.
         let too_long = progress.client.too_long();
-        let unread = || unread.map(|error| format!("cannot read the pack: {error}"));
-        let words = too_long.clone().or_else(unread).unwrap_or_else(|| error.to_string());
-        progress.client.report("fatal", &words);
-        // Git's words name the program that it would have run.
+        let unread = || unread.map(|error| format!("cannot read the pack: {}", packrace_os::reason(&error)));
+        // Git's words are those of the program that it would have run.
         let program = match settings.git_unpack_limit.form_of(announced) {
             Form::Loose => "unpack-objects",
             Form::Pack => "index-pack",
         };
+        let found = || match error.of_unpacking() {
+            Unpacking::Fatal(words) if program == "unpack-objects" && error.is_of_fsck() => words,
+            _ => error.to_string(),
+        };
+        let words = too_long.clone().or_else(unread).unwrap_or_else(found);
+        progress.client.report("fatal", &words);
         let is_over = too_long.is_some() || error.kind() == IngestErrorKind::LimitExceeded;
         let why = format!("{program} abnormal exit");
         return Ok(Err(NotUnpacked { why, over_budget: is_over.then_some(words) }));
@@ -206,7 +210,7 @@ fn read_head(source: &mut dyn BufRead) -> Result<([u8; HEADER_BYTES], Header), S
     let mut head = [0; HEADER_BYTES];
     source.read_exact(&mut head).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => "eof before pack header was fully read".to_owned(),
-        _ => format!("cannot read the pack header: {error}"),
+        _ => format!("cannot read the pack header: {}", packrace_os::reason(&error)),
     })?;
     let header = Header::read(&head).map_err(|bad| match bad {
         BadHeader::Signature => "protocol error (pack signature mismatch detected)",

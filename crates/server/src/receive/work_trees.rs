@@ -83,6 +83,7 @@ impl Push<'_> {
         new: &ObjectId,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Option<String>, Error> {
+        const HOOK: &str = "push-to-checkout";
         let Some(top) = &tree.top else {
             return Ok(Some("denyCurrentBranch = updateInstead needs a worktree".to_owned()));
         };
@@ -95,11 +96,12 @@ impl Push<'_> {
         let real = |path: &Path| packrace_os::real_path(path).unwrap_or_else(|_| path.to_owned());
         let (top, git_dir) = (real(top), real(&tree.git_dir));
         let id = new.to_string();
-        let hook = self.hooks.program("push-to-checkout", &[id.as_bytes()])?;
-        if let Some(mut program) = hook {
-            program.environment.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));
-            program.environment.push(("GIT_WORK_TREE".into(), Some(top.into_os_string())));
-            let is_content = run(&program, b"", &self.client)?;
+        if self.hooks.is_any(HOOK)? {
+            let variables = vec![
+                ("GIT_DIR".into(), Some(git_dir.into_os_string())),
+                ("GIT_WORK_TREE".into(), Some(top.into_os_string())),
+            ];
+            let is_content = self.run_hook(HOOK, &[id.as_bytes()], b"", variables)?;
             return Ok((!is_content).then(|| "push-to-checkout hook declined".to_owned()));
         }
         let head = match &tree.head {

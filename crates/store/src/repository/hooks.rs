@@ -1,12 +1,46 @@
 //! Finds the hooks of an opened repository.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 
 use packrace_os::child::Confinement;
 
 use super::Repository;
-use crate::error::Error;
-use crate::hooks::{Hooks, HooksFrom, MessageSink};
+use crate::config::{Config, parse_boolean};
+use crate::error::{Error, Reason};
+use crate::hooks::{ConfiguredHook, Hooks, HooksFrom, MessageSink};
+
+/// All events (githooks). No configured hook has such a name: `hook.<name>.enabled` would be ambiguous.
+const EVENTS: [&str; 28] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+];
 
 impl Hooks {
     /// The hooks of `repository`. `environment` is added to what they inherit.
@@ -15,7 +49,40 @@ impl Hooks {
         environment: Vec<(OsString, OsString)>,
         messages: MessageSink,
     ) -> Result<Self, Error> {
+        Hooks::found(repository, &HooksFrom::Repository, environment, messages)
+    }
+
+    /// As above, for servers: their hooks run in the git directory even if there is a work tree, as in git. A
+    /// hook that cannot be examined is an error: it may be meant to forbid.
+    pub fn in_git_dir(
+        repository: &Repository,
+        from: &HooksFrom,
+        environment: Vec<(OsString, OsString)>,
+        messages: MessageSink,
+        confinement: Confinement,
+    ) -> Result<Self, Error> {
+        let mut hooks = Hooks::found(repository, from, environment, messages)?;
+        hooks.directory = repository.git_dir().to_owned();
+        hooks.git_dir = None;
+        hooks.confinement = confinement;
+        hooks.is_strict = true;
+        hooks.dir = match (from, repository.config().path("core.hooksPath")) {
+            (HooksFrom::Nowhere, _) => None,
+            (HooksFrom::Dir(dir), _) => Some(dir.clone()),
+            (HooksFrom::Repository, Some(path)) => Some(hooks.directory.join(path)),
+            (HooksFrom::Repository, None) => Some(repository.common_dir().join("hooks")),
+        };
+        Ok(hooks)
+    }
+
+    fn found(
+        repository: &Repository,
+        from: &HooksFrom,
+        environment: Vec<(OsString, OsString)>,
+        messages: MessageSink,
+    ) -> Result<Self, Error> {
         let config = repository.config();
+        config.need_values(&["core.hooksPath"])?;
         let git_dir = repository.git_dir().to_owned();
         let (directory, named_dir) = match repository.work_tree()? {
             Some(work_tree) => (work_tree, Some(git_dir)),
@@ -32,35 +99,162 @@ impl Hooks {
         Ok(Hooks {
             messages,
             dir: Some(dir),
+            configured: configured(config, from)?,
             directory,
             git_dir: named_dir,
+            is_repository_found: false,
             environment,
             warns_of_ignored,
             confinement: Confinement::default(),
             is_strict: false,
         })
     }
+}
 
-    /// As above, for servers: their hooks run in the git directory even if there is a work tree, as in git. A
-    /// hook that cannot be examined is an error: it may be meant to forbid.
-    pub fn in_git_dir(
-        repository: &Repository,
-        from: &HooksFrom,
-        environment: Vec<(OsString, OsString)>,
-        messages: MessageSink,
-        confinement: Confinement,
-    ) -> Result<Self, Error> {
-        let mut hooks = Hooks::of(repository, environment, messages)?;
-        hooks.directory = repository.git_dir().to_owned();
-        hooks.git_dir = None;
-        hooks.confinement = confinement;
-        hooks.is_strict = true;
-        hooks.dir = match (from, repository.config().path("core.hooksPath")) {
-            (HooksFrom::Nowhere, _) => None,
-            (HooksFrom::Dir(dir), _) => Some(dir.clone()),
-            (HooksFrom::Repository, Some(path)) => Some(hooks.directory.join(path)),
-            (HooksFrom::Repository, None) => Some(repository.common_dir().join("hooks")),
+/// The commands that configuration sets for events, in the order in which they run.
+fn configured(config: &Config, from: &HooksFrom) -> Result<Vec<ConfiguredHook>, Error> {
+    let counts = |scope: &str| match from {
+        HooksFrom::Repository => true,
+        HooksFrom::Nowhere => false,
+        // A repository chooses no program of its own.
+        HooksFrom::Dir(_) => !matches!(scope, "local" | "worktree"),
+    };
+    let mut settings = HookSettings::default();
+    for (_, full_name, value) in config.entries_by_scope().filter(|(scope, ..)| counts(scope)) {
+        let Some(rest) = full_name.strip_prefix(b"hook.") else { continue };
+        let Some(dot) = rest.iter().rposition(|byte| *byte == b'.') else { continue };
+        let Some(value) = value else {
+            let shown = String::from_utf8_lossy(full_name);
+            config.need_values(&[&*shown])?;
+            return Err(Reason::Config(format!("missing value for '{shown}'")).into());
         };
+        settings.take(&rest[..dot], &rest[dot + 1..], value)?;
+    }
+    settings.hooks()
+}
+
+/// Settings of configured hooks (git-config, "hook").
+#[derive(Default)]
+struct HookSettings<'a> {
+    /// Events and names. A later setting of the same two replaces an earlier one.
+    events: Vec<(&'a [u8], &'a [u8])>,
+    /// By name.
+    commands: HashMap<&'a [u8], &'a [u8]>,
+    /// Names and events.
+    disabled: HashSet<&'a [u8]>,
+}
+
+impl<'a> HookSettings<'a> {
+    fn take(&mut self, name: &'a [u8], key: &[u8], value: &'a [u8]) -> Result<(), Error> {
+        match key {
+            b"event" if value.is_empty() => self.events.retain(|(_, of)| *of != name),
+            b"event" => {
+                check_name(name, value)?;
+                self.events.retain(|pair| *pair != (value, name));
+                self.events.push((value, name));
+            }
+            b"command" => {
+                self.commands.insert(name, value);
+            }
+            // As in git, what is no boolean changes nothing.
+            b"enabled" => match parse_boolean(value) {
+                Some(true) => {
+                    self.disabled.remove(&name);
+                }
+                Some(false) => {
+                    self.disabled.insert(name);
+                }
+                None => {}
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hooks(&self) -> Result<Vec<ConfiguredHook>, Error> {
+        let mut hooks = Vec::new();
+        for (event, name) in &self.events {
+            let shown = String::from_utf8_lossy(name);
+            let is_enabled = !self.disabled.contains(name);
+            match self.commands.get(name) {
+                Some(command) if is_enabled && !self.disabled.contains(event) => {
+                    hooks.push(ConfiguredHook { event: event.to_vec(), command: command.to_vec() });
+                }
+                Some(_) => {}
+                None if is_enabled => {
+                    let why = format!(
+                        "'hook.{shown}.command' must be configured or 'hook.{shown}.event' must be removed; aborting."
+                    );
+                    return Err(Reason::Config(why).into());
+                }
+                None => tracing::warn!("disabled hook '{shown}' has no command configured"),
+            }
+        }
         Ok(hooks)
+    }
+}
+
+fn check_name(name: &[u8], event: &[u8]) -> Result<(), Error> {
+    let shown = String::from_utf8_lossy(name);
+    if EVENTS.iter().any(|known| known.as_bytes() == name) {
+        let why = format!(
+            "hook friendly-name '{shown}' collides with a known event name; please choose a different friendly-name"
+        );
+        return Err(Reason::Config(why).into());
+    }
+    if name == event {
+        tracing::warn!(
+            "hook friendly-name '{shown}' is the same as its event; this may cause ambiguity with hook.{shown}.enabled"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settings of hooks as `name.key=value`, and what runs, as `event: command`.
+    fn check(settings: &[&str], expect: Result<&[&str], &str>) {
+        let mut read = HookSettings::default();
+        let taken = settings.iter().try_for_each(|setting| {
+            let (full, value) = setting.split_once('=').unwrap();
+            let (name, key) = full.rsplit_once('.').unwrap();
+            read.take(name.as_bytes(), key.as_bytes(), value.as_bytes())
+        });
+        let found = taken.and_then(|()| read.hooks()).map_err(|error| error.to_string());
+        let shown = |hook: &ConfiguredHook| {
+            format!("{}: {}", String::from_utf8_lossy(&hook.event), String::from_utf8_lossy(&hook.command))
+        };
+        let found = found.map(|hooks| hooks.iter().map(shown).collect::<Vec<_>>());
+        let expect = expect.map(|all| all.iter().map(|one| one.to_string()).collect::<Vec<_>>());
+        assert_eq!(found, expect.map_err(str::to_owned), "{settings:?}");
+    }
+
+    #[test]
+    fn settings_of_hooks() {
+        const MISSING: &str =
+            "'hook.a.command' must be configured or 'hook.a.event' must be removed; aborting.";
+        check(&[], Ok(&[]));
+        check(&["a.event=update", "a.command=x"], Ok(&["update: x"]));
+        check(&["a.command=x", "a.event=update", "a.command=y"], Ok(&["update: y"]));
+        check(
+            &["a.event=update", "a.event=pre-receive", "a.command=x"],
+            Ok(&["update: x", "pre-receive: x"]),
+        );
+        check(&["a.event=update", "a.event=", "a.event=x", "a.command=x"], Ok(&["x: x"]));
+        let both = ["a.event=update", "a.command=x", "b.event=update", "b.command=y", "a.event=update"];
+        check(&both, Ok(&["update: y", "update: x"]));
+        check(&["a.event=update"], Err(MISSING));
+        check(&["a.event=update", "update.enabled=no"], Err(MISSING));
+        check(&["a.event=update", "a.enabled=no"], Ok(&[]));
+        check(&["a.event=update", "a.command=x", "a.enabled=no"], Ok(&[]));
+        check(&["a.event=update", "a.command=x", "a.enabled=no", "a.enabled=1"], Ok(&["update: x"]));
+        check(&["a.event=update", "a.command=x", "a.enabled=no", "a.enabled=bad"], Ok(&[]));
+        check(&["a.event=update", "a.command=x", "update.enabled=no"], Ok(&[]));
+        check(&["a.b.event=update", "a.b.command="], Ok(&["update: "]));
+        let collides = "hook friendly-name 'update' collides with a known event name; please choose a different \
+                        friendly-name";
+        check(&["update.event=x", "update.command=x"], Err(collides));
     }
 }

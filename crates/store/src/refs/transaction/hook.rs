@@ -30,7 +30,7 @@ impl HookCall {
     /// Collects no lines if there is no hook.
     pub(super) fn of(hooks: Option<&Arc<Hooks>>) -> Self {
         // If the lookup fails, the call below reports the error.
-        let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
+        let hooks = hooks.filter(|hooks| !matches!(hooks.is_any(NAME), Ok(false)));
         HookCall { hooks: hooks.cloned(), lines: Vec::new() }
     }
 
