@@ -506,3 +506,139 @@ printf 'in ba?d\n' >.git/info/attributes
 git hash-object --path=two two
 echo 'user us?er' >mine
 git -c core.attributesFile=mine hash-object --path=dir1/x two
+
+## pathspecs are read before a broken index
+# exits: 128 128 128 128
+# masks: words
+history 1
+cp .git/index saved
+echo broken >.git/index
+git add
+git add ''
+git add ':(nothing)a'
+git add --pathspec-from-file=nothing
+git add .
+mv saved .git/index
+
+## how much of a pathspec has no wildcards
+# exits: 128 128 128 128
+repository
+mkdir d
+echo 1 >d/a
+echo 2 >'d/*'
+git add -n ':(prefix:0)d'
+git add -n ':(prefix:2)d/?'
+git add -n ':(prefix:3)d/*'
+git add -n ':(prefix:,icase)D' ':(top,prefix:1)d'
+git add -n ':(prefix:-1)./d' ':(prefix: +1)d'
+git add -n ':(prefix:1,icase)D'
+git add -n ':(prefix:1x)d'
+git add -n ':(prefix)d'
+git add -n ':(prefix:1'
+
+## an index is split or joined as core.splitIndex says
+history 3
+for command in 'add -u' 'add dir1' 'add --refresh dir1' 'update-index dir1/file1' 'update-index' 'stash -q'; do
+    stock update-index --split-index
+    git -c core.splitIndex=false $command
+    stock rev-parse --shared-index-path | wc -l
+    stock update-index --no-split-index
+    git -c core.splitIndex=true $command
+    stock rev-parse --shared-index-path | wc -l
+done
+stock update-index --no-split-index
+rm -f .git/sharedindex.*
+
+## an index that stays sparse is not split
+# state: no-fsck
+# exits: 128 128 128 128 128 128 128
+history 3
+stock sparse-checkout set --cone --sparse-index dir1
+stock config advice.sparseIndexExpanded false
+stock config advice.addEmptyPathspec false
+echo x >dir1/new
+git update-index --split-index
+git -c core.splitIndex=false update-index --split-index --add dir1/new
+git update-index --split-index --no-split-index
+git -c core.splitIndex=true add dir1/new
+git -c core.splitIndex=true add -n nosuch
+git -c core.splitIndex=true add
+git -c core.splitIndex=true update-index --show-index-version
+git -c core.splitIndex=true stash
+git -c core.splitIndex=true stash create
+git add dir1
+ls .git
+stock sparse-checkout set dir2
+stock config --worktree index.sparse false
+git update-index --split-index
+stock rev-parse --shared-index-path | wc -l
+stock update-index --no-split-index
+rm -f .git/sharedindex.*
+
+## a blob that is missing is stored again if its file looks changed
+# state: no-objects no-fsck
+history 3
+file=.git/objects/$(stock rev-parse HEAD:dir1/file1 | sed 's,..,&/,')
+year=2000
+for command in 'add dir1/file1' 'add -u' 'add -A' 'add -n dir1/file1' 'add -N dir1/file1' 'add --refresh dir1/file1' \
+    'add --renormalize dir1/file1' 'update-index dir1/file1' 'update-index --info-only dir1/file1'; do
+    year=$((year + 1))
+    rm -f "$file"
+    touch -d "$year-01-01" dir1/file1
+    git $command
+    echo "$command: $(ls "$file" 2>/dev/null)"
+done
+rm -f "$file"
+git update-index dir1/file1
+git add dir1/file1
+ls "$file" 2>/dev/null
+git add --renormalize dir1/file1
+
+## what is outside of a sparse checkout must have the attributes that are asked for
+# needs git: 2.55
+# exits: 128 1 128 1 128 128 1 1
+history 3
+stock update-index --skip-worktree dir1/file1
+git add ':(attr:filter=f)'
+echo '* filter=f' >.gitattributes
+git add -u ':(attr:filter=g)dir1/file1'
+git add ':(attr:filter=f)dir1/file1'
+git add ':(attr:filter=g)dir1/file1'
+git add ':(attr:filter=g)nosuch'
+git add -u ':(attr:filter=f)dir1/file1'
+git add -u ':(attr:filter=g)'
+git add --refresh ':(attr:filter=g)'
+git add --refresh ':(attr:filter=f)dir1/file1'
+echo '/dir1/* filter=f' >.gitattributes
+git add ':(attr:filter=f)dir1'
+git add ':(attr:-filter)dir1'
+
+## pathspecs that refresh nothing
+# exits: 128 128 128 128
+repository
+git add --refresh .
+git add --refresh :/
+git add --refresh ':(glob)'
+git add --refresh ':(attr:a)' .
+
+## a nested repository is a directory of a sparse checkout
+# needs git: 2.55
+# exits: 1 1 1 1
+history 3
+for name in other dir1/sub dir3; do
+    stock init -q $name
+    (cd $name; commit x)
+done
+stock sparse-checkout set --cone dir1
+git add other
+git add dir1/sub 2>/dev/null
+git add other/ dir3
+git add -A
+stock ls-files -s
+git add --sparse other 2>/dev/null
+stock ls-files -s
+stock reset -q
+stock sparse-checkout set --no-cone /dir1 /dir3/
+git add dir3 2>/dev/null
+git add .
+stock ls-files -s

@@ -1214,3 +1214,179 @@ git stash show ''
 git stash drop ''
 git stash apply ''
 git stash branch one ''
+
+## what stands behind -- is the message, with the dashes
+history 1
+for options in '-- x' 'x --' -- '-- -- x' 'x -- y' '-q -- -q' '-m x --'; do
+    echo "$options" >dir1/file1
+    git stash save $options
+done
+git stash list
+echo changed >dir1/file1
+for words in '-- x' -- '-- -- x' 'x -- y'; do
+    stock log -1 --format=%s "$(git stash create $words)" --
+done
+
+## staged changes near others are taken alone
+# exits: 1
+history 1
+seq 20 >a
+stock add a
+stock commit -qm a
+sed -i s/10/staged/ a
+git add a
+sed -i s/12/other/ a
+git stash push --staged
+cat a
+git stash drop
+stock reset -q --hard
+sed -i s/10/staged/ a
+git add a
+sed -i s/11/other/ a
+git stash push --staged
+
+## staged changes are put aside and stay in the index
+history 3
+stock rm -q dir1/file1
+echo new >new
+echo changed >>dir2/file2
+stock add new dir2/file2
+stock mv dir0/file3 moved
+echo meant >meant
+stock add -N meant
+git stash push --staged --keep-index
+git status --short
+git ls-files -s
+
+## a status that fails holds nothing up
+history 1
+echo changed >dir1/file1
+git stash
+git -c status.short=bad stash pop
+git status --short
+
+## staged changes at both ends of a file
+# exits: 1
+history 1
+seq 20 >a
+stock add a
+stock commit -qm a
+sed -i s/18/staged/ a
+git stash -q
+git stash pop -q
+git add a
+git stash -q
+seq 21 >a
+stock commit -qam longer
+git stash pop --index
+git status --short
+git stash -q
+git stash drop -q
+stock reset -q --hard
+sed -i s/4/staged/ a
+git add a
+git stash -q
+sed -i 1i0 a
+stock commit -qam before
+git stash pop --index
+
+## a file of the index where the work tree has a directory
+# exits: 1 1
+# state: no-objects no-fsck
+history 1
+printf "0 0000000000000000000000000000000000000000\tdir1\n100755 blob $(stock rev-parse HEAD:dir1/file1)\tdir1\n" |
+    stock update-index --index-info
+git stash create words
+git stash push
+
+## an empty index is not kept
+# exits: 1
+history 2
+rm .git/index
+echo mine >dir1/file1
+git stash -k
+cat dir1/file1
+git stash pop -q
+stock status --short
+git stash -q
+stock read-tree --empty
+git stash -k
+cat dir1/file1 dir2/file2
+stock stash drop -q
+stock read-tree --empty
+git stash push -k -u
+git stash pop
+
+## each of two pathspecs for everything has matches
+# exits: 1
+history 3
+echo x >dir1/file1
+git stash push . .
+stock stash pop -q
+git stash push :/ .
+stock stash pop -q
+printf '.\n.\n' | git stash push --pathspec-from-file=-
+stock stash pop -q
+cd dir1
+git stash push . :/
+stock stash pop -q
+git stash push :/ . nosuch
+
+## changes beside a file that is only meant to be added
+# exits: 1 1 1
+# state: no-objects no-fsck
+history 3
+echo x >new
+stock add -N new
+git stash push -- dir2
+git stash push -k -- dir2 dir1
+git stash push -- new
+echo changed >dir1/file1
+git stash push -- dir2
+git stash push -- dir1
+git stash create
+
+## nothing but a nested repository is untracked
+history 3
+stock init -q other
+git stash -u
+stock rev-parse stash^3^{tree}
+git stash drop
+(cd other; commit x)
+git stash -a
+git stash pop
+git stash push -u -- dir1
+stock worktree add -q tree
+git stash -u -q
+rm -rf tree
+stock worktree prune
+
+## a stash makes the work tree sparse again
+history 5
+stock sparse-checkout set dir1
+mkdir dir2
+echo y >dir2/file2
+echo z >dir1/file1
+stock add dir1/file1
+echo u >dir0
+for options in '' -k -u -S; do
+    git stash push -q $options
+    stock ls-files -v
+    ls *
+    stock reset -q --hard
+    git stash pop -q
+    stock ls-files -v
+    stock add dir1/file1
+done
+
+## a skipped file that the sparse checkout includes comes back
+history 5
+stock sparse-checkout set dir1
+stock config sparse.expectFilesOutsideOfPatterns true
+stock update-index --skip-worktree dir1/file1
+rm dir1/file1
+echo z >dir1/file4
+git stash
+stock ls-files -v
+cat dir1/file1
+git stash pop -q

@@ -481,3 +481,15 @@ printf "100644 $(stock hash-object a)\tx\0y\n" | git update-index --index-info
 printf 'a\0b\n' | git hash-object --stdin-paths
 printf '"a"b\n' | git hash-object --stdin-paths
 git ls-files -s
+
+## an empty path is the current directory
+# exits: 128
+repository
+mkdir d
+echo 1 >d/a
+stock add d/a
+cd d
+git update-index ''
+git update-index --add .
+printf '\n' | git update-index --stdin
+git update-index --chmod=+x ''

@@ -1,5 +1,6 @@
 //! Applies what was found to the index.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use packrace_object::{Kind as ObjectKind, ObjectId};
@@ -26,8 +27,9 @@ impl AddCommand<'_> {
         }
         let mut jobs = Vec::new();
         for change in &changes {
-            if let What::File { .. } = change.what {
-                let known = index.get(&change.path, 0).map(|entry| entry.id);
+            if let What::File { looks_same } = change.what {
+                // As in git, a file that looks changed is stored even if its blob is the same: that may be missing.
+                let known = index.get(&change.path, 0).filter(|_| looks_same).map(|entry| entry.id);
                 jobs.push(StageJob::new(&change.path, known, filters, index, &mut self.messages)?);
             }
         }
@@ -99,7 +101,7 @@ impl AddCommand<'_> {
         batch: &mut Batch,
     ) -> Result<(), Fatal> {
         let (outside, inside): (Vec<_>, Vec<_>) =
-            untracked.into_iter().partition(|found| !self.args.sparse && self.is_outside(&found.path));
+            untracked.into_iter().partition(|found| !self.args.sparse && self.is_outside(&as_listed(found)));
         let mut jobs = Vec::new();
         if !self.args.intent_to_add {
             for found in inside.iter().filter(|found| !matches!(found.found, UntrackedKind::Repository(_))) {
@@ -143,7 +145,7 @@ impl AddCommand<'_> {
             self.put(index, &path, id, mode, seen, batch, end);
         }
         if !outside.is_empty() {
-            let paths: Vec<Vec<u8>> = outside.into_iter().map(|found| found.path).collect();
+            let paths: Vec<Vec<u8>> = outside.iter().map(|found| as_listed(found).into_owned()).collect();
             report::outside_of_sparse(self.call, &paths, self.repository.config())?;
             self.code = 1;
         }
@@ -250,7 +252,7 @@ impl AddCommand<'_> {
                 && (self.args.sparse || !self.is_left_out(key, entry))
                 && self.specs.is_meant(key.path(), false);
             if is_wanted {
-                jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.messages)?);
+                jobs.push(StageJob::new(key.path(), None, filters, index, &mut self.messages)?);
             }
         }
         let results = self.stage(index, &jobs, Purpose::Renormalize, filters, batch)?;
@@ -428,6 +430,14 @@ impl AddCommand<'_> {
             StageError::Store(error) => Err(error.into()),
             StageError::Skipped => Err(Fatal::new(format!("{what} files failed"))),
         }
+    }
+}
+
+/// The path as patterns of a sparse checkout see it: a nested repository is a directory.
+fn as_listed(found: &Untracked) -> Cow<'_, [u8]> {
+    match found.found {
+        UntrackedKind::Repository(_) => Cow::Owned([&found.path[..], b"/"].concat()),
+        UntrackedKind::File | UntrackedKind::Link => Cow::Borrowed(&found.path),
     }
 }
 

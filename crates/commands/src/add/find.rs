@@ -201,7 +201,7 @@ impl AddCommand<'_> {
     pub(super) fn is_for_left_out(&self, index: &Index, spec: &Spec) -> bool {
         let left_out = index.entries().filter(|(key, entry)| self.is_left_out(key, entry));
         let mut left_out = left_out.map(|(key, entry)| (key.path(), entry.mode == Mode::Gitlink));
-        left_out.any(|(path, is_dir)| spec.is_match(path, is_dir))
+        left_out.any(|(path, is_dir)| self.specs.matches(spec, path, is_dir))
     }
 
     pub(super) fn is_there(&self, path: &[u8]) -> bool {

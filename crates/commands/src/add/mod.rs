@@ -13,12 +13,12 @@ use std::sync::Arc;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_worktree::filter::{Direction, Filters};
-use packrace_worktree::index::{Index, IndexLock, StatRules};
+use packrace_worktree::index::{Index, IndexError, IndexLock, StatRules};
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout, Spec};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::repository_at_top;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::AddOptions;
@@ -41,13 +41,22 @@ impl From<packrace_worktree::filter::Error> for Fatal {
 /// Implements `git add`.
 pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     check(args)?;
-    let repository = repository(call)?;
+    let repository = repository_at_top(call)?;
     let tree = WorkTree::of(&repository, call)?;
-    let lock = IndexLock::take_in(&repository, &tree.top)?;
+    let ignores_errors = match args.ignore_errors {
+        Some(asked) => asked,
+        None => ignores_errors(&repository)?,
+    };
+    let lock = match IndexLock::take_in(&repository, &tree.top) {
+        // What is wrong with the pathspecs is said before.
+        Err(error @ (IndexError::Damaged { .. } | IndexError::SplitSparse)) => Err(error),
+        taken => Ok(taken?),
+    };
     let source = PathspecSource {
         typed: &args.pathspecs,
         file: args.pathspec_from_file.as_ref(),
         ends_in_nul: args.pathspec_file_nul,
+        top: &tree.top,
         prefix: &tree.prefix,
     };
     let specs = Pathspecs::parse(
@@ -60,6 +69,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         report::nothing_specified(call, repository.config())?;
         return Ok(());
     }
+    let lock = lock?;
     let command = AddCommand {
         call,
         args,
@@ -67,10 +77,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         snapshot: repository.snapshot()?,
         rules: StatRules::of(repository.config())?,
         sparse: SparseCheckout::open(&repository)?,
-        ignores_errors: match args.ignore_errors {
-            Some(asked) => asked,
-            None => ignores_errors(&repository)?,
-        },
+        ignores_errors,
         is_removing: args.update || args.all.unwrap_or(!specs.is_empty()),
         repository,
         tree,

@@ -69,9 +69,10 @@ impl AddCommand<'_> {
         let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.is_excluding());
         for (spec, _) in unmet.filter(|(spec, _)| !spec.original.is_empty()) {
             let mut skipped_entries = index.entries().filter(|(_, entry)| entry.skip_worktree);
-            if !self.args.sparse && skipped_entries.any(|(key, _)| spec.is_match(key.path(), false)) {
+            let is_match = |path: &[u8]| self.specs.matches(spec, path, false);
+            if !self.args.sparse && skipped_entries.any(|(key, _)| is_match(key.path())) {
                 skipped.push(spec.original.clone());
-            } else if !spec.path().is_empty() {
+            } else {
                 let shown = String::from_utf8_lossy(&spec.original);
                 return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
             }

@@ -77,7 +77,12 @@ pub(super) fn apply(
         state::forget_operation(context, false)?;
     }
     if applied.shows_status && !is_quiet {
-        show_status(context)?;
+        match status(context) {
+            Ok(text) => context.call.write(&text)?,
+            // As in git, where it is a command of its own, the changes are restored all the same. If standard error is
+            // closed, the message is lost.
+            Err(error) => drop(context.call.streams.errors.say(&error.text())),
+        }
     }
     match applied.is_whole {
         true => Ok(()),
@@ -85,10 +90,10 @@ pub(super) fn apply(
     }
 }
 
-/// Prints the output of `git status`.
-fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
+/// The output of `git status`; empty if git has printed it.
+fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
     if with_git::show_status(context)? {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let config = context.repository.config();
     let options = context.call.fetching_options()?;
@@ -105,5 +110,5 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     context.finish(session, IndexChange::Alone)?;
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
         .render(&status, head.map(|head| head.commit))?;
-    context.call.write(text.as_bytes())
+    Ok(text.into_bytes())
 }

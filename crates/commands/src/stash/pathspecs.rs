@@ -14,6 +14,7 @@ pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Paths
         typed: &args.pathspecs,
         file: args.pathspec_from_file.as_ref(),
         ends_in_nul: args.pathspec_file_nul,
+        top: &context.top,
         prefix: &context.prefix,
     };
     parse(context, &source.read(context.call)?)

@@ -157,7 +157,7 @@ fn take_away(
     specs: &Pathspecs,
 ) -> Result<(), Fatal> {
     if options.staged {
-        if let Err(failed) = session.clear_staged(head)? {
+        if let Err(failed) = session.clear_staged(head, options.keep_index)? {
             complain(context.call, &failed.0);
             if !options.quiet {
                 complain(context.call, &["Cannot remove worktree changes".to_owned()]);
@@ -174,6 +174,9 @@ fn take_away(
             options.keep_index,
         )? {
             say(context.call, &[b"Refusing to remove current working directory"])?;
+        }
+        if specs.is_empty() {
+            session.follow_sparse_checkout()?;
         }
     }
     if !specs.is_empty() {
@@ -204,7 +207,7 @@ fn nothing_to_keep(
     Ok(())
 }
 
-/// Untracked files; nested repositories are skipped, as in git.
+/// Untracked files, and nested repositories, with a slash at the end, of which git says that it ignores them.
 fn untracked(
     context: &Context<'_>,
     session: &mut StashSession<'_>,
@@ -219,6 +222,7 @@ fn untracked(
             UntrackedKind::Repository(_) => {
                 let shown = String::from_utf8_lossy(&untracked.path).into_owned();
                 complain(context.call, &[format!("Ignoring path {shown}/")]);
+                paths.push([&untracked.path[..], b"/"].concat());
             }
         }
     }
@@ -232,12 +236,6 @@ fn keep(
     specs: &mut Pathspecs,
 ) -> Result<Outcome, Fatal> {
     const WORK_TREE: &str = "current worktree state";
-    let added = session.index().entries().find(|(_, entry)| entry.intent_to_add);
-    if let Some((key, _)) = added.filter(|_| !work.staged_only) {
-        let path = String::from_utf8_lossy(key.path()).into_owned();
-        let line = format!("error: Entry '{path}' not uptodate. Cannot merge.");
-        return Err(work.refused(context, vec![line], WORK_TREE));
-    }
     let people = context.people();
     let encoding = commit_encoding(context.repository.config());
     let mut is_meant = |path: &[u8]| specs.is_meant(path, false);

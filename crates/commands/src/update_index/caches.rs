@@ -18,6 +18,10 @@ impl Update<'_> {
         let Some(is_split) = self.split else { return Ok(()) };
         let configured = self.repository.config().boolean("core.splitIndex")?;
         self.warn_of_setting("core.splitIndex", configured, is_split, "split index");
+        if is_split {
+            let repository = self.repository;
+            self.index().check_splittable(repository)?;
+        }
         self.index().set_split(is_split);
         Ok(())
     }

@@ -45,6 +45,9 @@ impl Update<'_> {
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
         let monitor_valid = self.options.monitor_valid;
         if assume.is_some() || skip.is_some() || monitor_valid.is_some() {
+            // As in git, only the first of them counts.
+            let skip = skip.filter(|_| assume.is_none());
+            let monitor_valid = monitor_valid.filter(|_| assume.is_none() && skip.is_none());
             let mark = |entry: &mut IndexEntry| {
                 entry.assume_valid = assume.unwrap_or(entry.assume_valid);
                 entry.skip_worktree = skip.unwrap_or(entry.skip_worktree);
@@ -130,6 +133,7 @@ impl Update<'_> {
 
     fn take_file(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
+        self.repository.check_attribute_tree()?;
         let (index, contents, batch) = self.parts()?;
         let before = index.get(path, 0).copied();
         if let Some(entry) = before {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
 
 /// Context lines around changes; fewer at the start or the end of the content.
-const CONTEXT_LINES: usize = 3;
+pub(crate) const CONTEXT_LINES: usize = 3;
 
 /// Longest heading of a hunk.
 const HEADING_BYTES: usize = 80;
@@ -20,14 +20,14 @@ pub(crate) struct Hunk {
 }
 
 impl Hunk {
-    /// Whether the leading context is shorter than usual, so that the hunk must match at the start.
+    /// Whether it begins with the first line, so that git wants it to match at the start.
     pub(crate) fn is_first(&self) -> bool {
-        self.changes.first().is_some_and(|(removed, _)| removed.start - self.old.start < CONTEXT_LINES)
+        self.old.start == 0
     }
 
-    /// The same for the trailing context and the end.
+    /// Whether no context follows, so that git wants it to match at the end.
     pub(crate) fn is_last(&self) -> bool {
-        self.changes.last().is_some_and(|(removed, _)| self.old.end - removed.end < CONTEXT_LINES)
+        self.changes.last().is_some_and(|(removed, _)| self.old.end == removed.end)
     }
 }
 
@@ -46,7 +46,7 @@ pub fn write_hunks(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     let (old_lines, new_lines) = (lines(old), lines(new));
     let mut heading_from = 0;
     let mut heading: &[u8] = b"";
-    for hunk in hunks(old, new, old_lines.len(), new_lines.len()) {
+    for hunk in hunks(old, new, old_lines.len(), new_lines.len(), CONTEXT_LINES) {
         let before = old_lines[heading_from..hunk.old.start].iter().rev();
         let found = before.map(|line| &old[line.clone()]).find(|line| is_heading(line));
         heading_from = hunk.old.start;
@@ -93,17 +93,17 @@ fn write_lines(sign: u8, content: &[u8], lines: &[Range<usize>], out: &mut Vec<u
     }
 }
 
-/// The hunks between two contents with the given numbers of lines.
-pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
+/// The hunks between two contents with the given numbers of lines, with at most so many lines of context.
+pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize, context: usize) -> Vec<Hunk> {
     let input = InternedInput::new(old, new);
     let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
     let mut hunks: Vec<Hunk> = Vec::new();
     for change in diff.hunks() {
         let range = |lines: &Range<u32>| lines.start as usize..lines.end as usize;
         let (removed, added) = (range(&change.before), range(&change.after));
-        let before = removed.start.min(CONTEXT_LINES);
-        let behind = (old_lines - removed.end).min(CONTEXT_LINES);
-        debug_assert_eq!(behind, (new_lines - added.end).min(CONTEXT_LINES));
+        let before = removed.start.min(context);
+        let behind = (old_lines - removed.end).min(context);
+        debug_assert_eq!(behind, (new_lines - added.end).min(context));
         let (old, new) =
             (removed.start - before..removed.end + behind, added.start - before..added.end + behind);
         match hunks.last_mut().filter(|last| last.old.end >= old.start) {

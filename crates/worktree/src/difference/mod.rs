@@ -11,7 +11,7 @@ use packrace_object::{Kind, ObjectId};
 use packrace_store::Repository;
 
 pub use self::hunks::write_hunks;
-pub(crate) use self::hunks::{Hunk, hunks};
+pub(crate) use self::hunks::{CONTEXT_LINES, Hunk, hunks};
 use crate::error::WorkError;
 use crate::index::Mode;
 use crate::listing::TreeItem;

@@ -38,6 +38,9 @@ pub enum IndexError {
     /// The new index could not be written.
     #[error("Unable to write new index file")]
     Unwritten(#[source] packrace_store::Error),
+    /// An index that git keeps sparse cannot be split, too.
+    #[error("cannot use split index with a sparse index")]
+    SplitSparse,
     /// A directory of a sparse index is not a tree.
     #[error("index entry '{}' is a directory, but not sparse", String::from_utf8_lossy(.0))]
     NotATree(Vec<u8>),

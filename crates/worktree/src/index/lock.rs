@@ -53,6 +53,7 @@ impl IndexLock {
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;
+        split.check(&index, repository)?;
         Ok(IndexLock { lock, path, index, format, split, taken: time_of(SystemTime::now()) })
     }
 
@@ -60,6 +61,8 @@ impl IndexLock {
     pub fn take_in(repository: &Repository, top: &Path) -> Result<Self, IndexError> {
         let mut lock = IndexLock::take(repository)?;
         lock.index.follow_untracked_setting(repository.config(), top)?;
+        // As in git, it is written for that alone.
+        lock.index.is_changed |= lock.split.is_other(&lock.index);
         lock.unskip_present(repository.config(), top)?;
         Ok(lock)
     }

@@ -25,6 +25,23 @@ pub(super) struct Shared {
     pub(super) entries: Vec<(EntryKey, IndexEntry)>,
 }
 
+impl Index {
+    /// Fails if git keeps this index sparse (git-config, "index.sparse"): it reads none that is split, too. One that is
+    /// split already stays so.
+    pub fn check_splittable(&self, repository: &Repository) -> Result<(), IndexError> {
+        let config = repository.config();
+        for key in ["index.sparse", "core.sparseCheckout", "core.sparseCheckoutCone"] {
+            if config.boolean(key)? != Some(true) {
+                return Ok(());
+            }
+        }
+        match self.shared.is_none() && repository.git_dir().join("info/sparse-checkout").is_file() {
+            true => Err(IndexError::SplitSparse),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Whether and how to split an index.
 #[derive(Debug)]
 pub(super) struct SplitRules {
@@ -51,6 +68,19 @@ impl SplitRules {
             expire: String::from_utf8_lossy(&expire).into_owned(),
             policy,
         })
+    }
+
+    /// Fails if `core.splitIndex` asks for what this index cannot be.
+    pub(super) fn check(&self, index: &Index, repository: &Repository) -> Result<(), IndexError> {
+        match self.is_on {
+            Some(true) => index.check_splittable(repository),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `core.splitIndex` asks for another form than the file has.
+    pub(super) fn is_other(&self, index: &Index) -> bool {
+        index.version.is_some() && self.is_on.is_some_and(|is_on| is_on != index.shared.is_some())
     }
 
     /// Gives the index the shared index that it is to be written beside, or none. It is durable before the index

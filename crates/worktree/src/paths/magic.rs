@@ -10,6 +10,8 @@ pub(super) struct Magic {
     pub(super) is_glob: bool,
     pub(super) is_icase: bool,
     pub(super) is_exclude: bool,
+    /// `prefix:N`: the path is from the top of the work tree, and as many bytes of it have no wildcards.
+    pub(super) prefix_bytes: Option<usize>,
     /// `attr:`; empty conditions are those of `attr` alone.
     pub(super) conditions: Vec<Condition>,
 }
@@ -48,6 +50,10 @@ impl Magic {
             b"exclude" => self.is_exclude = true,
             b"attr" => {}
             word => {
+                if let Some(number) = word.strip_prefix(b"prefix:") {
+                    self.prefix_bytes = prefix_number(number)?;
+                    return Ok(());
+                }
                 let Some(conditions) = word.strip_prefix(b"attr:") else {
                     let word = String::from_utf8_lossy(word);
                     return Err(PathError::Spec(format!("Invalid pathspec magic '{word}' in '{}'", shown())));
@@ -83,6 +89,16 @@ impl Magic {
             rest = behind;
         }
         Ok(rest)
+    }
+}
+
+/// The number of `prefix:N`. As in git, it is 0 without digits, and a negative one is none.
+fn prefix_number(text: &[u8]) -> Result<Option<usize>, PathError> {
+    let text = text.trim_ascii_start();
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
+    match number.or(text.is_empty().then_some(0)) {
+        Some(number) => Ok(usize::try_from(number).ok()),
+        None => Err(PathError::Spec("invalid parameter for pathspec magic 'prefix'".to_owned())),
     }
 }
 

@@ -178,8 +178,8 @@ pub struct Pathspecs {
     /// The other pathspecs, except excluding ones.
     others: Vec<usize>,
     excluding: Vec<usize>,
-    /// The index of a pathspec that matches everything.
-    everything: Option<usize>,
+    /// The pathspecs that match everything.
+    everything: Vec<usize>,
     /// If a pathspec asks for any.
     attributes: Option<Rc<dyn PathAttributes>>,
 }
@@ -218,7 +218,7 @@ impl Pathspecs {
             by_path: HashMap::new(),
             others: Vec::new(),
             excluding: Vec::new(),
-            everything: None,
+            everything: Vec::new(),
             attributes: None,
             specs: Vec::new(),
         };
@@ -226,7 +226,7 @@ impl Pathspecs {
             match () {
                 () if spec.is_excluding => found.excluding.push(at),
                 () if spec.path.is_empty() && spec.conditions.is_empty() => {
-                    found.everything = found.everything.or(Some(at))
+                    found.everything.push(at);
                 }
                 () if spec.is_one_path() && !spec.path.is_empty() => {
                     let path = spec.path.strip_suffix(b"/").unwrap_or(&spec.path).to_vec();
@@ -320,9 +320,7 @@ impl Pathspecs {
                 }
             }
         };
-        if let Some(at) = self.everything {
-            look(at);
-        }
+        self.everything.iter().copied().for_each(&mut look);
         if !self.by_path.is_empty() {
             for name in directories_above(path).chain([path]) {
                 self.by_path.get(name).into_iter().flatten().copied().for_each(&mut look);
@@ -344,7 +342,8 @@ impl Pathspecs {
                 && !self.specs.iter().filter(|spec| spec.is_excluding).any(|spec| is_match(&spec)))
     }
 
-    fn matches(&self, spec: &Spec, path: &[u8], is_dir: bool) -> bool {
+    /// Whether one of them matches a path, which must have the attributes that it asks for; records nothing.
+    pub fn matches(&self, spec: &Spec, path: &[u8], is_dir: bool) -> bool {
         spec.is_match(path, is_dir) && has_attributes(self.attributes.as_deref(), spec, path, is_dir)
     }
 
@@ -404,9 +403,21 @@ fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> R
         let (rest, top) = (String::from_utf8_lossy(rest), String::from_utf8_lossy(top));
         PathError::Spec(format!("{}: '{rest}' is outside repository at '{top}'", shown()))
     };
-    let path = normalized(rest, prefix, top).ok_or_else(outside)?;
-    let prefix_bytes =
-        prefix.len().min(path.iter().zip(prefix).take_while(|(one, other)| one == other).count());
+    let (path, prefix_bytes) = match magic.prefix_bytes {
+        Some(bytes) => {
+            // Git ends with `BUG`, or finds nothing.
+            let is_from_top = prefix.is_empty() && without_dots(rest).as_deref() == Some(rest);
+            if bytes > rest.len() || !is_from_top {
+                return Err(PathError::Spec(format!("'prefix' magic does not fit in '{}'", shown())));
+            }
+            (rest.to_vec(), bytes)
+        }
+        None => {
+            let path = normalized(rest, prefix, top).ok_or_else(outside)?;
+            let same = path.iter().zip(prefix).take_while(|(one, other)| one == other).count();
+            (path, prefix.len().min(same))
+        }
+    };
     let has_wildcards = !magic.is_literal || magic.is_glob;
     let wildcard =
         path[prefix_bytes..].iter().position(|byte| b"*?[\\".contains(byte)).filter(|_| has_wildcards);
@@ -514,8 +525,21 @@ mod tests {
         check(&["x", ":^x/y"], "", &["x", "x/z"], &["x/y", "x/y/z", "a"]);
         check(&[":/a", ":(top)b"], "d/", &["a", "b/c"], &["d/a", "d/b"]);
         check(&[":(literal)*"], "", &["*", "*/a"], &["a"]);
+        check(&[":(prefix:2)d/*"], "", &["d/a", "d/*"], &["d", "e"]);
+        check(&[":(prefix:3)d/*"], "", &["d/*", "d/*/a"], &["d/a"]);
+        check(&[":(prefix:,icase)D", ":(prefix:-1)./e"], "", &["d/a", "e"], &["a"]);
         check(&["/top/a", "/top"], "d/", &["a", "b"], &[]);
         check(&["a.b", "a", "a/c"], "", &["a.b", "a/c", "a/d", "a.b/c"], &["a.c"]);
+    }
+
+    #[test]
+    fn every_pathspec_that_matches_is_met() {
+        let elements = [".", ":/", "a", "a", "*", "b"].map(|element| element.as_bytes().to_vec());
+        let specs = Pathspecs::parse(&elements, b"", b"/top", SpecDefaults::default());
+        let mut specs = specs.expect("pathspecs");
+        assert!(specs.meet_entry(b"a", false));
+        let left: Vec<&[u8]> = specs.without_entry().map(|spec| &spec.original[..]).collect();
+        assert_eq!(left, [b"b"]);
     }
 
     #[test]
@@ -526,6 +550,10 @@ mod tests {
             assert_eq!(refused.expect_err(element).to_string(), words);
         };
         check(":(bad)a", "Invalid pathspec magic 'bad' in ':(bad)a'");
+        check(":(prefix:1x)a", "invalid parameter for pathspec magic 'prefix'");
+        check(":(prefix:0)a", "'prefix' magic does not fit in ':(prefix:0)a'");
+        check(":(top,prefix:2)a", "'prefix' magic does not fit in ':(top,prefix:2)a'");
+        check(":(top,prefix:0)../a", "'prefix' magic does not fit in ':(top,prefix:0)../a'");
         check(":(top", "Missing ')' at the end of pathspec magic in ':(top'");
         check(":#x", "Unimplemented pathspec magic '#' in ':#x'");
         check(":(glob,literal)x", ":(glob,literal)x: 'literal' and 'glob' are incompatible");

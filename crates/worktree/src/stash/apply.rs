@@ -6,6 +6,7 @@ use packrace_store::cache_bytes;
 
 use super::patch::{self, Misfit, PatchFailed};
 use super::{Stash, StashSession};
+use crate::difference::CONTEXT_LINES;
 use crate::error::WorkError;
 use crate::index::IndexEntry;
 use crate::listing::{Listing, TreeItem, list};
@@ -185,7 +186,7 @@ impl StashSession<'_> {
         if ![old, new, here].iter().all(|item| item.mode.is_file()) {
             return failed(Misfit(1));
         }
-        match patch::apply(&read(old)?, &read(new)?, &read(here)?) {
+        match patch::apply(&read(old)?, &read(new)?, &read(here)?, CONTEXT_LINES) {
             Ok(content) => {
                 let mode = if old.mode == new.mode { here.mode } else { new.mode };
                 Ok(Restaged::Item(TreeItem { mode, id: self.objects.make(Kind::Blob, content)? }))

@@ -1,5 +1,4 @@
-//! Applies the changes between two contents to a third, as `git apply` does with a patch with three lines of
-//! context.
+//! Applies the changes between two contents to a third, as `git apply` does with a patch.
 
 use crate::difference::{Hunk, hunks};
 
@@ -19,8 +18,8 @@ pub(super) fn does_not_apply(path: &str, misfit: Misfit) -> PatchFailed {
     ])
 }
 
-/// Applies the changes from `old` to `new` to `target`.
-pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
+/// Applies the changes from `old` to `new` to `target`, where as many lines of context around them must be the same.
+pub fn apply(old: &[u8], new: &[u8], target: &[u8], context: usize) -> Result<Vec<u8>, Misfit> {
     if target == old {
         return Ok(new.to_vec());
     }
@@ -30,7 +29,7 @@ pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
     }
     let (old_lines, new_lines, target_lines) = (lines(old), lines(new), lines(target));
     let (mut result, mut done, mut offset) = (Vec::with_capacity(target.len()), 0, 0isize);
-    for hunk in hunks(old, new, old_lines.len(), new_lines.len()) {
+    for hunk in hunks(old, new, old_lines.len(), new_lines.len(), context) {
         let wanted = &old_lines[hunk.old.clone()];
         let expected = hunk.old.start as isize + offset;
         let at = find(&target_lines, wanted, expected, done, &hunk).ok_or(Misfit(hunk.old.start + 1))?;
@@ -79,7 +78,7 @@ mod tests {
 
     fn check(new: &[(usize, &str)], target: &[(usize, &str)], expect: Result<&[(usize, &str)], usize>) {
         let (old, new) = (numbered(&[], 30), numbered(new, 30));
-        let result = apply(&old, &new, &numbered(target, 30));
+        let result = apply(&old, &new, &numbered(target, 30), 3);
         assert_eq!(result, expect.map(|both| numbered(both, 30)).map_err(Misfit));
     }
 
@@ -104,10 +103,16 @@ mod tests {
         // The first lines are no longer first.
         check(&[(1, "one\n")], &[(1, "0\n1\n")], Err(1));
         check(&[(30, "x\n")], &[(30, "30\n31\n")], Err(27));
-        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0d"), Err(Misfit(0)));
-        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0b"), Ok(b"a\0c".to_vec()));
-        assert_eq!(apply(b"", b"new\n", b"x\n"), Err(Misfit(1)));
-        assert_eq!(apply(b"x\n", b"", b""), Err(Misfit(1)));
+        // A hunk that begins with the first line must match there; a line may follow the context of the last.
+        check(&[(4, "x\n")], &[(1, "0\n1\n")], Err(1));
+        check(&[(28, "x\n")], &[(30, "30\n31\n")], Ok(&[(28, "x\n"), (30, "30\n31\n")]));
+        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0d", 3), Err(Misfit(0)));
+        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0b", 3), Ok(b"a\0c".to_vec()));
+        assert_eq!(apply(b"", b"new\n", b"x\n", 3), Err(Misfit(1)));
+        assert_eq!(apply(b"x\n", b"", b"", 3), Err(Misfit(1)));
+        // With less context, changes may be closer.
+        assert_eq!(apply(b"1\n2\n3\n4\n", b"1\nx\n3\n4\n", b"1\n2\n3\ny\n", 1), Ok(b"1\nx\n3\ny\n".to_vec()));
+        assert_eq!(apply(b"1\n2\n3\n4\n", b"1\n2\n3\nx\n", b"1\n2\ny\n4\n", 1), Err(Misfit(3)));
     }
 
     #[test]
@@ -145,7 +150,7 @@ mod tests {
             std::fs::write(dir.path().join("p"), &patch).unwrap();
             let is_applied = command.args(["apply", "p"]).output().unwrap().status.success();
             let expect = is_applied.then(|| std::fs::read(dir.path().join("f")).unwrap());
-            let result = apply(old.as_bytes(), new.as_bytes(), target.as_bytes()).ok();
+            let result = apply(old.as_bytes(), new.as_bytes(), target.as_bytes(), 3).ok();
             let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8(bytes).unwrap());
             assert_eq!(text(result), text(expect), "round {round}:\n{patch}to\n{target}");
         }

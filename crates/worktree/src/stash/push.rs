@@ -11,8 +11,11 @@ use crate::error::WorkError;
 use crate::files::FileComparison;
 use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
 use crate::listing::{Listing, TreeItem, list, make_trees};
-use crate::paths::LeadingDirs;
+use crate::paths::{LeadingDirs, SparseCheckout};
 use crate::switch;
+
+/// Of `--staged`, git makes patches with so many lines of context (watched).
+const STAGED_CONTEXT_LINES: usize = 1;
 
 /// What to stash.
 pub struct StashRequest<'a> {
@@ -20,7 +23,8 @@ pub struct StashRequest<'a> {
     pub head: &'a Head,
     /// Which paths to stash.
     pub is_meant: &'a mut dyn FnMut(&[u8]) -> bool,
-    /// Untracked files to stash, sorted; `None` leaves them alone.
+    /// Untracked files to stash, sorted; `None` leaves them alone. A nested repository, whose path ends with a slash,
+    /// is a reason for a stash, but not in it.
     pub untracked: Option<&'a [Vec<u8>]>,
     /// Stash only staged changes.
     pub staged_only: bool,
@@ -68,9 +72,11 @@ impl StashSession<'_> {
         let head = list(&self.objects, &request.head.tree)?;
         let staged = self.staged();
         let batch = self.batch()?;
-        let Some(mut work_tree) = self.work_tree(&head, &staged, request, &batch)? else {
-            return Ok(Outcome::Unchanged);
-        };
+        let work_tree = self.work_tree(&head, &staged, request, &batch);
+        if !request.staged_only && !matches!(work_tree, Ok(None)) {
+            self.refuse_intents()?;
+        }
+        let Some(mut work_tree) = work_tree? else { return Ok(Outcome::Unchanged) };
         let Some(People { author, committer }) = request.people else { return Ok(Outcome::Nameless) };
         if request.staged_only {
             if staged == head {
@@ -94,7 +100,7 @@ impl StashSession<'_> {
         // As in git, even if there are no files.
         if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
-                untracked.iter().map(|path| (path.as_slice(), None)).collect();
+                files_of(untracked).map(|path| (path.as_slice(), None)).collect();
             let items = match self.files.store(self.repository, self.lock.index(), &batch, &paths) {
                 Err(WorkError::Unreadable(lines)) => return Ok(Outcome::UnreadableUntracked(lines)),
                 items => items?,
@@ -170,14 +176,8 @@ impl StashSession<'_> {
                 FileComparison::Changed(seen) if seen.kind == Kind::Other => {
                     return Err(cannot_process(path, |path| format!("{path}: unsupported file type")));
                 }
-                FileComparison::Changed(_) => {
-                    let before = entry.map(|entry| entry.mode);
-                    if request.staged_only {
-                        is_changed = true;
-                        continue;
-                    }
-                    changed.push((path, before));
-                }
+                FileComparison::Changed(_) if request.staged_only => is_changed = true,
+                FileComparison::Changed(_) => changed.push((path, entry.map(|entry| entry.mode))),
             }
         }
         let items = self.files.store(self.repository, self.lock.index(), batch, &changed)?;
@@ -187,6 +187,9 @@ impl StashSession<'_> {
             is_changed |= staged.get(&path).is_some_and(|now| *now != item);
             result.insert(path, item);
         }
+        // What the index does not have yet may be in the way of what it has.
+        let mut new = changed.iter().filter(|(_, before)| before.is_none());
+        new.try_for_each(|(path, _)| check_place(&result, path))?;
         Ok(is_changed.then_some(result))
     }
 
@@ -201,6 +204,8 @@ impl StashSession<'_> {
         cleans: bool,
         keeps_index: bool,
     ) -> Result<bool, WorkError> {
+        // As in git, an empty index is not kept.
+        let keeps_index = keeps_index && !kept.index.is_empty();
         let mut has_kept_current = false;
         if cleans {
             for (path, stat) in &kept.untracked {
@@ -262,15 +267,57 @@ impl StashSession<'_> {
         Ok(has_kept_current)
     }
 
+    /// Removes from the work tree what the sparse checkout leaves out, and brings back the rest, as git does when it
+    /// resets everything. Unlike in git, a file with changes that are not stashed, or in the way, stays as it is.
+    pub fn follow_sparse_checkout(&mut self) -> Result<(), WorkError> {
+        let Some(sparse) = SparseCheckout::open(self.repository)? else { return Ok(()) };
+        let entries = self.lock.index().entries();
+        let wrong = entries.filter(|(key, entry)| entry.skip_worktree == sparse.contains(key.path()));
+        let wrong: Vec<(Vec<u8>, IndexEntry)> =
+            wrong.map(|(key, entry)| (key.path().to_vec(), *entry)).collect();
+        for (path, entry) in wrong {
+            let is_clean = match self.files.tree.look(&path)? {
+                None => true,
+                Some(_) if entry.skip_worktree || entry.assume_valid => false,
+                Some(_) => {
+                    let comparison = self.files.compare(self.lock.index(), &path, &entry)?;
+                    matches!(comparison, FileComparison::Same | FileComparison::Touched(_))
+                }
+            };
+            if !is_clean {
+                continue;
+            }
+            let index = self.lock.index_mut();
+            index.set_flags(&path, |entry| entry.skip_worktree = !entry.skip_worktree);
+            match entry.skip_worktree {
+                true => switch::check_out(index, &mut self.files, &path, &TreeItem::of(&entry))?,
+                false => self.files.remove(&path, entry.mode)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a file is only meant to be added: as in git, changes beside it are not stashed.
+    fn refuse_intents(&self) -> Result<(), WorkError> {
+        let paths = self.meant_to_be_added();
+        let Some(path) = paths.first() else { return Ok(()) };
+        let shown = String::from_utf8_lossy(path);
+        Err(WorkError::Unreadable(vec![format!("error: Entry '{shown}' not uptodate. Cannot merge.")]))
+    }
+
     /// Paths that are only meant to be added.
     fn meant_to_be_added(&self) -> Vec<Vec<u8>> {
         let entries = self.index().entries().filter(|(_, entry)| entry.intent_to_add);
         entries.map(|(key, _)| key.path().to_vec()).collect()
     }
 
-    /// Removes staged changes from the index and the work tree, unless other changes conflict. As in git, files
-    /// that are only meant to be added are untracked then.
-    pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), PatchFailed>, WorkError> {
+    /// Removes staged changes from the work tree, and from the index unless `keeps_index`; nothing, if other changes
+    /// conflict. As in git, files that are only meant to be added are untracked then, unless the index is kept.
+    pub fn clear_staged(
+        &mut self,
+        head: &Head,
+        keeps_index: bool,
+    ) -> Result<Result<(), PatchFailed>, WorkError> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
         let paths: BTreeSet<BString> = head.keys().chain(staged.keys()).cloned().collect();
@@ -289,8 +336,8 @@ impl StashSession<'_> {
         if !problems.is_empty() {
             return Ok(Err(PatchFailed(problems)));
         }
-        for path in self.meant_to_be_added() {
-            self.lock.index_mut().remove(&path);
+        for path in self.meant_to_be_added().iter().filter(|_| !keeps_index) {
+            self.lock.index_mut().remove(path);
         }
         for (path, now, _) in &changes {
             if now.is_none() {
@@ -298,6 +345,8 @@ impl StashSession<'_> {
                 self.lock.index_mut().remove(path);
             }
         }
+        let kept = changes.iter().filter(|_| keeps_index).map(|(path, ..)| path.clone());
+        let kept: Vec<BString> = kept.collect();
         for (path, now, unstaged) in changes {
             let Some(item) = now else { continue };
             let index: &mut Index = self.lock.index_mut();
@@ -308,6 +357,14 @@ impl StashSession<'_> {
                     self.files.check_out(index, &path, &TreeItem { mode: item.mode, id })?;
                     index.insert(&path, 0, IndexEntry::new(item.id, item.mode));
                 }
+            }
+        }
+        for path in kept {
+            let index = self.lock.index_mut();
+            if let Some(item) = staged.get(&path) {
+                index.insert(&path, 0, IndexEntry::new(item.id, item.mode));
+            } else {
+                index.remove(&path);
             }
         }
         Ok(Ok(()))
@@ -343,7 +400,7 @@ impl StashSession<'_> {
         }
         let before = self.objects.read_as(&old.id, ObjectKind::Blob)?;
         let after = self.objects.read_as(&now.id, ObjectKind::Blob)?;
-        match patch::apply(&before, &after, &content) {
+        match patch::apply(&before, &after, &content, STAGED_CONTEXT_LINES) {
             Ok(content) => Ok(Ok(Unstaged::Content(content))),
             Err(misfit) => failed(misfit),
         }
@@ -370,12 +427,34 @@ impl StashSession<'_> {
     }
 }
 
+/// Without nested repositories.
+fn files_of(untracked: &[Vec<u8>]) -> impl Iterator<Item = &Vec<u8>> {
+    untracked.iter().filter(|path| !path.ends_with(b"/"))
+}
+
 /// A file without its staged changes.
 enum Unstaged {
     /// It equals `HEAD`.
     AsHead,
     /// The file has other changes, too.
     Content(Vec<u8>),
+}
+
+/// Fails if a path of the list is a directory of `path`, or below it.
+fn check_place(listing: &Listing, path: &[u8]) -> Result<(), WorkError> {
+    let below = BString::from([path, b"/"].concat());
+    let is_directory = |at: usize| listing.contains_key(&BString::from(&path[..at]));
+    let next = listing.range(below.clone()..).next();
+    let mut slashes = (0..path.len()).filter(|at| path[*at] == b'/');
+    match next.is_some_and(|(next, _)| next.starts_with(&below)) || slashes.any(is_directory) {
+        true => Err(cannot_process(path, |path| {
+            format!(
+                "'{path}' appears as both a file and as a directory\nerror: {path}: cannot add to the index - missing --add \
+                 option?"
+            )
+        })),
+        false => Ok(()),
+    }
 }
 
 /// Git's message; `why` gets the printable path.
