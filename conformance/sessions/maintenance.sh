@@ -865,3 +865,81 @@ GIT_TEST_BLOOM_SETTINGS_NUM_HASHES=9 GIT_TEST_BLOOM_SETTINGS_BITS_PER_ENTRY=15 G
     numbers commit-graph write --reachable --changed-paths
 GIT_TEST_BLOOM_SETTINGS_NUM_HASHES=5 numbers commit-graph write --reachable --changed-paths
 cksum .git/objects/info/commit-graph
+
+## repack leaves the objects of named packs where they are
+history 3
+for name in one two three; do
+    stock repack -dq
+    commit "$name"
+done
+cp -r .git whole
+for pack in .git/objects/pack/*.pack; do
+    for options in -ab '-a --pack-kept-objects' '-a --write-bitmap-index --write-midx' -a '--geometric=2 --pack-kept-objects' '--cruft -b'; do
+        git repack -dq $options --keep-pack="${pack##*/}"
+        for index in .git/objects/pack/*.idx; do git show-index <"$index" | wc -l; done | sort
+        ls .git/objects/pack | sed 's/.*\.//' | sort | uniq -c
+        rm -rf .git
+        cp -r whole .git
+    done
+done
+rm -rf whole
+
+## multi-pack-index with progress that is asked for before the verb
+# needs git: 2.55
+history 2
+stock repack -dq
+commit one
+stock repack -dq
+git multi-pack-index --progress write
+git multi-pack-index --progress verify
+git multi-pack-index --progress verify --no-progress
+git multi-pack-index --no-progress verify --progress
+git multi-pack-index --progress --no-progress verify
+git multi-pack-index --progress expire
+
+## commit-graph, options that it does not have
+# masks: usage
+# exits: 129 129
+history 1
+git commit-graph write --reachable --no-split
+git commit-graph --progress write
+
+## repack -l of a borrower makes no bitmap
+# needs git: 2.55
+# exits: 128 128 128
+history 2 base
+stock clone -q --bare --shared base to.git
+git -C to.git repack -a -d -l
+git -C to.git repack -a -d -l -q
+git -C to.git repack -d -l
+git -C to.git repack -a -d -l --no-write-bitmap-index
+git -C to.git repack -l --write-midx
+git -C to.git repack -d -l -b
+git -C to.git repack -b --filter-to=x
+git -C to.git repack -a -l --geometric=2
+stock clone -q --shared base to
+git -C to repack -a -d -l
+
+## multi-pack-index beside an index whose pack is gone
+# needs git: 2.55
+# exits: 255 255
+# state: no-fsck
+history 2
+stock repack -a -d -q
+commit one
+lost=$(echo main | stock pack-objects -q --revs .git/objects/pack/pack)
+rm -f ".git/objects/pack/pack-$lost.pack"
+git multi-pack-index write 2>&1 | sed "s/$lost/PACK/"
+echo "pack-$lost.idx" | git multi-pack-index write --stdin-packs 2>&1 | sed "s/$lost/PACK/"
+rm -f ".git/objects/pack/pack-$lost".*
+git multi-pack-index write --stdin-packs <.
+git commit-graph write --stdin-packs <.
+git commit-graph write --stdin-commits <.
+ls .git/objects/info
+
+## traces to sockets that cannot be
+history 1
+for value in af_unix:rel af_unix: af_unix:dgram:rel af_unix:stream: af_unix:/nowhere/x; do
+    GIT_TRACE2_EVENT=$value git show-ref refs/heads/main
+    GIT_TRACE2_DST_DEBUG=1 GIT_TRACE2_EVENT=$value git show-ref refs/heads/main
+done

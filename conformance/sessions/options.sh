@@ -32,9 +32,21 @@ echo 1 >a
 git add --dry-run --no-dry-run --chmod=+x --no-chmod a
 git ls-files -s
 git stash push --message=x --no-message -q 2>/dev/null
-git add --pathspec-from-file=nothing --no-pathspec-from-file a
 git for-each-ref --count=1 --no-count
 git init -q --bare --no-bare --object-format=sha256 --no-object-format other
+
+## names of files stay
+# needs git: 2.55
+# exits: 128 128 128
+history 1
+stock repack -dq
+echo dir0/a >list
+echo 1 >dir1/a
+git add --pathspec-from-file=list --no-pathspec-from-file dir1/a
+git add --no-pathspec-from-file dir1/a
+git stash push --pathspec-from-file=list --no-pathspec-from-file dir1/a
+git multi-pack-index write --bitmap --refs-snapshot=nothing --no-refs-snapshot
+git status --short
 
 ## numbers that are taken back are 0
 history 12
@@ -67,7 +79,6 @@ stock repack -dq
 git multi-pack-index --object-dir=nothing --no-object-dir write
 git multi-pack-index --object-dir=nothing write --no-object-dir
 git multi-pack-index write --object-dir=nothing --no-object-dir --preferred-pack=nothing --no-preferred-pack
-git multi-pack-index write --bitmap --refs-snapshot=nothing --no-refs-snapshot
 git multi-pack-index verify --object-dir=nothing --no-object-dir
 
 ## options of commit-graph that are taken back

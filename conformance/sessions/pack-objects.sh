@@ -327,3 +327,40 @@ stock tag -d one >/dev/null
 git pack-objects -q --unpacked --keep-unreachable out </dev/null >/dev/null
 git show-index <$(ls out-*.idx) | cut -d' ' -f2 | sort
 rm out-*
+
+## lines with NULs and carriage returns
+# exits: 128
+history 3
+stock repack -adq
+commit one
+stock repack -dq
+cd .git/objects/pack
+listed() {
+    printf "$1" | git pack-objects -q --stdout "$2" >p.pack
+    git index-pack p.pack >/dev/null 2>&1
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+for pack in pack-*.pack; do
+    for line in "$pack\r\n" "$pack" "$pack\000\n" "$pack\000x\n\r\n"; do
+        listed "$line" --stdin-packs
+    done
+done
+id=$(stock rev-parse HEAD)
+for line in "$id\000x\n^HEAD~1\000\n" 'HEAD\n--not\000x\nHEAD~1\n' 'HEAD\n\000x\nnothing\n'; do
+    listed "$line" --revs
+done
+listed "$id\000x\n" --no-revs
+printf 'HEAD\r\n' | git pack-objects --revs --stdout
+
+## filters with empty parts
+# needs git: 2.55
+# exits: 128
+history 3
+for filter in combine:+ combine:blob:none+ combine:+blob:none combine:blob:none++tree:2 combine:combine:blob:none%2b+tree:1; do
+    echo HEAD | git pack-objects --revs -q --stdout --filter="$filter" >p.pack
+    git index-pack p.pack >/dev/null
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm p.*
+done
+echo HEAD | git pack-objects --revs --stdout --filter=auto

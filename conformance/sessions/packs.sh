@@ -369,3 +369,75 @@ stock pack-objects --all -q --stdout </dev/null >p.pack
 git -c pack.threads=-1 index-pack p.pack
 git -c pack.threads=99999999999 index-pack p.pack
 git -c pack.threads=2 index-pack p.pack
+
+## index-pack of a file of any name, if its index has one
+# exits: 128 128 128 128 128 128 128
+history 3
+stock repack -adq
+cp .git/objects/pack/*.pack plain
+git index-pack -o x.idx plain | sed 's/[0-9a-f]\{40\}/ID/'
+git index-pack --rev-index -o y.idx plain | sed 's/[0-9a-f]\{40\}/ID/'
+git index-pack --no-rev-index -o z.idx plain | sed 's/[0-9a-f]\{40\}/ID/'
+ls ?.*
+cmp x.idx .git/objects/pack/*.idx
+git index-pack -o x plain
+git index-pack -o x.idx nothing
+git index-pack -o x.idx --keep plain
+git index-pack -o none/x.idx plain
+git index-pack -o plain/x.idx plain
+git index-pack --stdin none/x.pack <plain
+git index-pack --stdin -o none/x.idx <plain
+rm -f .git/objects/pack/tmp_*
+
+## index-pack --fsck-objects of tags that say another kind of object
+# exits: 128 128 128 128 128
+history 3
+for kinds in 'blob HEAD' 'tree HEAD' 'tag HEAD' 'tree HEAD:dir0/file3' 'commit HEAD:dir0/file3'; do
+    target=$(stock rev-parse "${kinds#* }")
+    bad=$(printf 'object %s\ntype %s\ntag x\ntagger a <a@x> 1 +0000\n\nm\n' "$target" "${kinds% *}" | stock hash-object -t tag -w --literally --stdin)
+    { echo "$bad"; stock rev-list --objects HEAD | cut -c1-40; } | stock pack-objects -q --stdout >both.pack
+    echo "$bad" | stock pack-objects -q --stdout >tag.pack
+    git index-pack --fsck-objects both.pack
+    git index-pack both.pack | sed 's/[0-9a-f]\{40\}/ID/'
+    git index-pack --fsck-objects tag.pack | sed 's/[0-9a-f]\{40\}/ID/'
+done
+rm -f ./*.pack ./*.idx ./*.rev
+
+## verify-pack of indexes whose layout is damaged
+# exits: 1 128 1 128 1 128 1 128 1 1
+history 3
+stock repack -adq
+for file in .git/objects/pack/*; do cp "$file" "a.${file##*.}"; done
+chmod u+w a.*
+cp a.idx whole
+damage() {
+    cp whole a.idx
+    printf "$2" | dd of=a.idx bs=1 seek="$1" conv=notrunc 2>/dev/null
+    git verify-pack a
+    git index-pack --verify a.pack
+}
+damage 0 x
+damage 7 '\003'
+damage 8 x
+damage 1028 x
+head -c 1000 whole >a.idx
+git verify-pack -v a
+cp whole a.idx
+head -c 60 a.rev >b
+cp b a.rev
+git verify-pack a
+rm a.* b whole
+
+## index-pack with numbers of indexes that lack something
+# exits: 128 128
+history 3
+echo main | stock pack-objects -q --revs p
+mkdir x
+cp p-*.pack x/p.pack
+for version in 2, 1, , 1,5 ,5 1,0x7fffffff '' 02 2,010 2,4294967300 2,0x80000000 2x; do
+    echo "$version"
+    git index-pack --index-version="$version" x/p.pack && stock show-index <x/p.idx | head -n 2
+    od -An -tx1 -N 8 x/p.idx
+    rm -f x/p.idx
+done 2>&1
+rm -r x p-*

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packrace_format::pack_index::Entry;
 use packrace_object::{HashKind, ObjectId, oid};
+use packrace_os::count::Role;
 use packrace_os::process::available_threads;
 use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, IngestOptions};
 use packrace_pack::maintain::promisor;
@@ -20,7 +22,7 @@ use crate::lazy_fetch::prefetch_bases;
 use crate::options::{IndexPackOptions, PackingOptions};
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
-use crate::packs::settings::{index_version, pack_files, settings};
+use crate::packs::settings::{index_version, index_version_of, pack_files, settings};
 use crate::progress::Progress;
 use crate::verify_pack::{self, PackReport};
 
@@ -52,6 +54,11 @@ fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
         return Err(Fatal::new("the option '--fix-thin' requires '--stdin'"));
     }
     Ok(())
+}
+
+/// Whether the name of a pack is free beside that of its index: nothing else is named after it.
+fn takes_any_name(args: &IndexPackOptions) -> bool {
+    !args.stdin && args.keep.is_none() && !args.verify && !args.verify_stat && !args.verify_stat_only
 }
 
 /// The options, resolved.
@@ -91,8 +98,11 @@ impl<'a> IndexPackJob<'a> {
             Some(path) => stem(call, path, extension).map(Some),
             None => Ok(None),
         };
-        let pack = stem(args.pack.as_ref(), "pack")?;
         let index = stem(args.output.first(), "idx")?;
+        let pack = match &args.pack {
+            Some(path) if index.is_some() && takes_any_name(args) => Some(in_directory(call, path)?),
+            path => stem(path.as_ref(), "pack")?,
+        };
         Ok(IndexPackJob {
             call,
             args,
@@ -109,6 +119,7 @@ impl<'a> IndexPackJob<'a> {
     /// Receives the pack from standard input, after `header`.
     fn receive(&self, header: Vec<u8>) -> Result<(), Fatal> {
         let repository = self.repository.as_ref().expect("standard input is not read without one");
+        check_place(self.pack.as_deref(), "pack")?;
         let pack_dir = repository.object_dir().join("pack");
         let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
         let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
@@ -141,9 +152,11 @@ impl<'a> IndexPackJob<'a> {
         let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
         let notes = Notes::of(self.args);
         let index = self.index.as_deref();
+        check_place(index, "idx")?;
         // In this order a power cut leaves no promisor object that links to others.
         self.pack_linked(repository, &existing, &indexed)?;
-        let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
+        let options = self.publishing(&notes, indexed.entries());
+        let published = indexed.publish(&PublishOptions { name, index, ..options })?;
         let word = if published.made_keep { "keep" } else { "pack" };
         self.call.write_line(format!("{word}\t{checksum}"))?;
         input.pass_on(&rest, &mut **self.call.streams.output())?;
@@ -183,15 +196,19 @@ impl<'a> IndexPackJob<'a> {
             return verify_pack::verify(self.call, [stem; 2], listing, options, with_reverse, &self.progress);
         }
         let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
-        let path = with_extension(stem, "pack");
+        let path = match &self.args.pack {
+            Some(path) => in_directory(self.call, path)?,
+            None => with_extension(stem, "pack"),
+        };
         let indexed =
             read_pack_file(self.call, &path, self.options.clone(), existing.as_ref(), &self.progress)?;
         self.progress.finish();
         let index = self.index.as_deref().unwrap_or(stem);
+        check_place(Some(index), "idx")?;
         self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
         let (checksum, entries) = (indexed.checksum(), indexed.entries());
         let notes = Notes::of(self.args);
-        publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
+        publish_index(stem, index, checksum, entries, &self.publishing(&notes, entries), self.policy)?;
         self.call.write_line(checksum.to_string())?;
         if existing.is_none() && !indexed.found().missing_modules.is_empty() {
             return Err(Fatal::new("cannot perform queued object checks outside of a repository"));
@@ -210,8 +227,16 @@ impl<'a> IndexPackJob<'a> {
         }
     }
 
-    fn publishing<'n>(&self, notes: &'n Notes) -> PublishOptions<'n> {
-        PublishOptions { keep: notes.keep.as_deref(), promisor: notes.promisor.as_deref(), ..self.publishing }
+    fn publishing<'n>(&self, notes: &'n Notes, entries: &[Entry]) -> PublishOptions<'n> {
+        let last_offset = entries.iter().map(|entry| entry.offset).max().unwrap_or(0);
+        let asked = self.args.index_version.as_deref();
+        let asked = asked.and_then(|text| index_version_of(text, last_offset));
+        PublishOptions {
+            keep: notes.keep.as_deref(),
+            promisor: notes.promisor.as_deref(),
+            index_version: asked.unwrap_or(self.publishing.index_version),
+            ..self.publishing
+        }
     }
 }
 
@@ -297,6 +322,20 @@ fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions
     }
     options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
     Ok(options)
+}
+
+/// Refuses a place in a folder that is not there: git creates none.
+fn check_place(stem: Option<&Path>, extension: &str) -> Result<(), Fatal> {
+    let Some(stem) = stem else { return Ok(()) };
+    let dir = dir_of(stem);
+    let is_there = |path: &Path| packrace_os::identity(path, Role::Pack).is_ok_and(|found| found.is_some());
+    let why = match is_there(dir) {
+        // With a slash behind it, only a folder is found.
+        true if is_there(&dir.join("")) => return Ok(()),
+        true => "Not a directory",
+        false => "No such file or directory",
+    };
+    Err(Fatal::new(format!("unable to create '{}': {why}", with_extension(stem, extension).display())))
 }
 
 /// A path without its extension, which must be `extension`.

@@ -91,12 +91,15 @@ struct Maintenance<'a> {
 impl<'a> Maintenance<'a> {
     fn of(call: &'a Call, auto: bool, tasks: Vec<Task>) -> Result<Self, Fatal> {
         let repository = repository_as_it_is(call)?;
-        let settings = MaintenanceSettings::of(&repository)?;
-        let strategy = repository.config().string("maintenance.strategy");
-        if let Some(name) = strategy.filter(|name| tasks.is_empty() && !is_strategy(name)) {
-            let name = String::from_utf8_lossy(&name);
-            return Err(Fatal::new(format!("unknown maintenance strategy: '{name}'")));
+        if tasks.is_empty() {
+            repository.config().need_values(&["maintenance.strategy"])?;
+            let strategy = repository.config().string("maintenance.strategy");
+            if let Some(name) = strategy.filter(|name| !is_strategy(name)) {
+                let name = String::from_utf8_lossy(&name);
+                return Err(Fatal::new(format!("unknown maintenance strategy: '{name}'")));
+            }
         }
+        let settings = MaintenanceSettings::of_tasks(&repository, &tasks, auto)?;
         let occasion = if auto { Occasion::Automatic } else { Occasion::Asked };
         Ok(Maintenance { call, repository, settings, occasion, tasks, now: time_of_day() })
     }

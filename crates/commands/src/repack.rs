@@ -29,12 +29,12 @@ const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repository = repository_as_it_is(call)?;
     let config = repository.config();
+    let midx = midx_mode(args, config)?;
+    refuse_conflicts(args, config)?;
     let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
-    let midx = midx_mode(args, config)?;
-    let writes_midx = midx != MultiPackIndexMode::No;
-    let threads = available_threads();
+    let (writes_midx, threads) = (midx != MultiPackIndexMode::No, available_threads());
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
@@ -210,17 +210,45 @@ impl Bitmaps {
         let configured = config.boolean("repack.writeBitmaps")?;
         let configured = configured.or(config.boolean("pack.writeBitmaps")?);
         let all = args.all || args.all_and_loosen || args.cruft;
-        Ok(match args.write_bitmap_index.or(configured) {
-            Some(true) if args.local && !repository.borrowed_object_dirs().is_empty() => {
-                error_line!(call, "{NOT_ALL_PACKED}");
-                Bitmaps::No
-            }
+        let asked = args.write_bitmap_index.or(configured);
+        if asked == Some(true) && !all && args.write_midx.is_none() {
+            let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
+            return Err(Fatal::new(text));
+        }
+        // For git, they are also usual beside a multi-pack-index.
+        let are_usual = asked.is_none() && (args.write_midx.is_some() || all && repository.is_bare()?);
+        let are_wanted = asked == Some(true) || are_usual;
+        if are_wanted && args.local && !repository.borrowed_object_dirs().is_empty() {
+            error_line!(call, "{NOT_ALL_PACKED}");
+            return Ok(Bitmaps::No);
+        }
+        Ok(match asked {
             Some(true) => Bitmaps::Asked,
-            Some(false) => Bitmaps::No,
-            None if all && args.write_midx.is_none() && repository.is_bare()? => Bitmaps::Usual,
-            None => Bitmaps::No,
+            None if are_usual && args.write_midx.is_none() => Bitmaps::Usual,
+            _ => Bitmaps::No,
         })
     }
+}
+
+fn conflict<T>(a: &str, b: &str) -> Result<T, Fatal> {
+    Err(Fatal::new(format!("options '{a}' and '{b}' cannot be used together")))
+}
+
+/// Refuses what git refuses before it looks at bitmaps.
+fn refuse_conflicts(args: &RepackOptions, config: &Config) -> Result<(), Fatal> {
+    if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
+        return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
+    }
+    if args.keep_unreachable && (args.all_and_loosen || args.unpack_unreachable.is_some()) {
+        return conflict("-A", "-k/--keep-unreachable");
+    }
+    if args.cruft && (args.all_and_loosen || args.unpack_unreachable.is_some()) {
+        return conflict("-A", "--cruft");
+    }
+    if args.cruft && args.keep_unreachable {
+        return conflict("-k/--keep-unreachable", "--cruft");
+    }
+    Ok(())
 }
 
 /// The options, resolved.
@@ -233,25 +261,8 @@ impl Plan {
     fn of(args: &RepackOptions, config: &Config, is_asked: bool) -> Result<Self, Fatal> {
         let all = args.all || args.all_and_loosen || args.cruft;
         let factor = args.geometric.unwrap_or(0);
-        let conflict =
-            |a: &str, b: &str| Err(Fatal::new(format!("options '{a}' and '{b}' cannot be used together")));
         if args.filter.is_empty() && args.filter_to.is_some() {
             return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
-        }
-        if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
-            return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
-        }
-        if args.keep_unreachable && args.all_and_loosen {
-            return conflict("-A", "-k/--keep-unreachable");
-        }
-        if args.keep_unreachable && args.unpack_unreachable.is_some() {
-            return conflict("-A", "-k/--keep-unreachable");
-        }
-        if args.cruft && (args.all_and_loosen || args.unpack_unreachable.is_some()) {
-            return conflict("-A", "--cruft");
-        }
-        if args.cruft && args.keep_unreachable {
-            return conflict("-k/--keep-unreachable", "--cruft");
         }
         if factor != 0 && all {
             return conflict("--geometric", "-A/-a");
@@ -259,10 +270,6 @@ impl Plan {
         if factor != 0 && !args.filter.is_empty() {
             // Git starts `pack-objects --stdin-packs`, which refuses it.
             return conflict("--stdin-packs", "--filter");
-        }
-        if is_asked && !all && args.write_midx.is_none() {
-            let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
-            return Err(Fatal::new(text));
         }
         let scope = match u32::try_from(factor.max(0)) {
             Ok(0) if all => Scope::All(unreachable(args)?),

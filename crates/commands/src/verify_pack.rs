@@ -8,7 +8,7 @@ use packrace_format::reverse_index;
 use packrace_os::count::Role;
 use packrace_pack::ingest::{IndexedPack, IngestOptions, Listed};
 use packrace_store::publish::{PublishOptions, with_extension};
-use packrace_store::{Config, Mapped};
+use packrace_store::{Config, Mapped, fault_of_index};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_if_any};
@@ -76,8 +76,8 @@ pub(crate) fn verify(
 ) -> Result<(), Fatal> {
     let hash = options.hash;
     let index_path = with_extension(stem, "idx");
-    let shown = with_extension(typed, "idx");
-    let shown = shown.display();
+    let index = with_extension(typed, "idx");
+    let shown = index.display();
     let pack_path = with_extension(stem, "pack");
     let is_there = |path: &Path| packrace_os::identity(path, Role::Pack).is_ok_and(|found| found.is_some());
     if !is_there(&pack_path) {
@@ -85,29 +85,32 @@ pub(crate) fn verify(
     }
     let unreadable = || Fatal::new(format!("Cannot open existing pack idx file for '{shown}'"));
     let stored = Mapped::open(&index_path, Role::Index).map_err(|_| unreadable())?;
-    let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
+    let why = || format!("error: {}\n", fault_of_index(&index, &stored, hash));
+    let stored = PackIndex::open(stored.clone(), hash).map_err(|_| unreadable().after(why()))?;
     let indexed = read_pack_file(call, &pack_path, options, None, progress)?;
     progress.finish();
     if listing != PackReport::Nothing {
         say(call, &list(&indexed.list()?, listing))?;
     }
-    let damaged = |path: &Path| {
-        let hash = hash.to_string().to_lowercase().replace("sha-", "sha");
-        Err(Fatal::new(format!("{hash} file '{}' validation error", path.display())))
-    };
+    let sum = hash.to_string().to_lowercase().replace("sha-", "sha");
+    let damaged = |path: &Path| Err(Fatal::new(format!("{sum} file '{}' validation error", path.display())));
     if !is_index_of(&stored, &indexed) {
         return damaged(&index_path);
     }
     let reverse_path = with_extension(stem, "rev");
-    match Mapped::open(&reverse_path, Role::Index) {
-        Ok(stored) if with_reverse && !is_reverse_of(&stored, &indexed) => damaged(&reverse_path),
-        _ => Ok(()),
+    let Ok(stored) = Mapped::open(&reverse_path, Role::Index) else { return Ok(()) };
+    if !with_reverse {
+        return Ok(());
     }
-}
-
-fn is_reverse_of(stored: &[u8], pack: &IndexedPack) -> bool {
-    let checksum = pack.checksum();
-    *stored == *reverse_index::write(pack.entries(), checksum.kind(), checksum)
+    let checksum = indexed.checksum();
+    let expected = reverse_index::write(indexed.entries(), checksum.kind(), checksum);
+    match *stored == *expected {
+        true => Ok(()),
+        false if stored.len() < expected.len() => {
+            Err(Fatal::new(format!("{}: {sum} file truncated", reverse_path.display())))
+        }
+        false => damaged(&reverse_path),
+    }
 }
 
 /// Whether an index describes a pack correctly.

@@ -71,7 +71,7 @@ pub enum Error {
     #[error("{0}")]
     Malformed(packrace_object::MalformedObject),
     /// A file cannot be examined or removed.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", packrace_os::reason(.source))]
     File {
         /// The file.
         path: PathBuf,

@@ -64,23 +64,37 @@ pub struct MaintenanceSettings {
 impl MaintenanceSettings {
     /// Reads a repository's configuration.
     pub fn of(repository: &Repository) -> Result<Self, Error> {
+        MaintenanceSettings::of_tasks(repository, &[], true)
+    }
+
+    /// As above, for these tasks, or for whatever is needed if there are none. What they do not use may have a wrong
+    /// value: of others, and if this is no automatic run, the settings of one.
+    pub fn of_tasks(repository: &Repository, tasks: &[Task], is_automatic: bool) -> Result<Self, Error> {
         let config = repository.config();
         let number = |name: &str, default: i64| Ok::<_, Error>(config.integer(name)?.unwrap_or(default));
         let flag = |name: &str, default: bool| Ok::<_, Error>(config.boolean(name)?.unwrap_or(default));
         let bytes = |name: &str| Ok::<_, Error>(config.bytes(name)?.filter(|bytes| *bytes > 0));
         let gc_auto = number("gc.auto", 6700)?;
+        let auto = |task: Task, name: &str| {
+            let is_used = is_automatic && (tasks.is_empty() || tasks.contains(&task));
+            let number = if is_used { config.small_integer(name)? } else { None };
+            Ok::<_, Error>(number.map_or(100, i64::from))
+        };
         let mut enabled = [None; Task::ALL.len()];
-        for (slot, task) in enabled.iter_mut().zip(Task::ALL) {
+        // What a named `gc` does depends on the smaller repack.
+        let is_used = |task: &Task| tasks.is_empty() || *task == Task::GeometricRepack;
+        for (slot, task) in enabled.iter_mut().zip(Task::ALL).filter(|(_, task)| is_used(task)) {
             *slot = config.boolean(&format!("maintenance.{}.enabled", task.name()))?;
         }
         let configured_bitmaps = config.boolean("repack.writeBitmaps")?;
         Ok(MaintenanceSettings {
             is_automatic: gc_auto != 0 && flag("maintenance.auto", true)?,
             follows_pushes: flag("receive.autogc", true)?,
-            is_detached: match config.boolean("maintenance.autoDetach")? {
-                Some(configured) => configured,
-                None => flag("gc.autoDetach", true)?,
-            },
+            is_detached: tasks.is_empty()
+                && match config.boolean("maintenance.autoDetach")? {
+                    Some(configured) => configured,
+                    None => flag("gc.autoDetach", true)?,
+                },
             gc_loose: u64::try_from(gc_auto).unwrap_or(u64::MAX),
             gc_packs: usize::try_from(number("gc.autoPackLimit", 50)?).unwrap_or(0),
             packs_refs: packs_refs(repository, config)?,
@@ -92,10 +106,10 @@ impl MaintenanceSettings {
             split_factor: u32::try_from(number("maintenance.geometric-repack.splitFactor", 2)?)
                 .unwrap_or(2)
                 .max(2),
-            geometric_auto: number("maintenance.geometric-repack.auto", 100)?,
-            loose_auto: number("maintenance.loose-objects.auto", 100)?,
-            graph_auto: number("maintenance.commit-graph.auto", 100)?,
-            reflog_auto: number("maintenance.reflog-expire.auto", 100)?,
+            geometric_auto: auto(Task::GeometricRepack, "maintenance.geometric-repack.auto")?,
+            loose_auto: auto(Task::LooseObjects, "maintenance.loose-objects.auto")?,
+            graph_auto: auto(Task::CommitGraph, "maintenance.commit-graph.auto")?,
+            reflog_auto: auto(Task::ReflogExpire, "maintenance.reflog-expire.auto")?,
             enabled,
             multi_pack_index: flag("core.multiPackIndex", true)?,
             bitmaps: match configured_bitmaps.or(config.boolean("pack.writeBitmaps")?) {

@@ -25,14 +25,14 @@ pub enum ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The highest `version=N` in the colon list of `GIT_PROTOCOL` or a `Git-Protocol` header; 0 if there is none.
+    /// The highest known `version=N` in the colon list of `GIT_PROTOCOL` or a `Git-Protocol` header; 0 if none is.
     pub fn from_environment(value: &str) -> Self {
-        let highest = value.split(':').filter_map(|item| item.strip_prefix("version=")?.parse().ok()).max();
-        match highest {
-            Some(2) => ProtocolVersion::V2,
-            Some(1) => ProtocolVersion::V1,
+        let version = |item: &str| match item {
+            "version=2" => ProtocolVersion::V2,
+            "version=1" => ProtocolVersion::V1,
             _ => ProtocolVersion::V0,
-        }
+        };
+        value.split(':').map(version).max().unwrap_or_default()
     }
 }
 
@@ -84,5 +84,7 @@ mod tests {
         check("version=1:version=2:x", ProtocolVersion::V2);
         check("a:version=1", ProtocolVersion::V1);
         check("version=7", ProtocolVersion::V0);
+        check("version=3:version=2", ProtocolVersion::V2);
+        check("version=02", ProtocolVersion::V0);
     }
 }

@@ -4,7 +4,7 @@ use super::chosen;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
-#[command(args = super::taken_back(&["quiet", "verbose", "bare", "mirror", "no_tags"]))]
+#[command(args = super::taken_back(&["quiet", "verbose", "bare", "mirror", "no_tags", "no_checkout"]))]
 pub struct CloneRepository {
     /// Print only errors.
     #[arg(long, short = 'q')]
@@ -18,6 +18,8 @@ pub struct CloneRepository {
     /// Show no progress.
     #[arg(long, overrides_with = "progress")]
     pub no_progress: bool,
+    #[arg(long, short = 'n', hide = true)]
+    pub no_checkout: bool,
     /// Create a repository without a work tree, with the branches and tags of the server.
     #[arg(long)]
     pub bare: bool,

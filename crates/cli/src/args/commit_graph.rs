@@ -28,7 +28,7 @@ pub enum CommitGraphCommand {
 
 #[derive(Debug, clap::Args)]
 #[command(args = super::taken_back(&[
-    "reachable", "stdin_packs", "stdin_commits", "append", "split", "size_multiple", "max_commits",
+    "reachable", "stdin_packs", "stdin_commits", "append", "size_multiple", "max_commits",
     "expire_time",
 ]))]
 pub struct CommitGraphWrite {

@@ -340,9 +340,6 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
     }
     add_default_addresses(&mut argv);
-    end_options(&mut argv);
-    expand_counts(&mut argv);
-    update_index::join_cache_info(&mut argv);
     if let Err(token) = stash::add_default_command(&mut argv) {
         let token = token.to_string_lossy();
         let text = format!(
@@ -350,6 +347,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         );
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
+    end_options(&mut argv);
+    expand_counts(&mut argv);
+    update_index::join_cache_info(&mut argv);
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
     match typed::<Command>(&argv) {
         Ok((name, cli)) if cli.globals.git_dir.is_none() && cli.command.lacks_directory() => {
@@ -521,12 +521,13 @@ impl From<ReceivePack> for ReceivePackOptions {
 }
 
 /// `--no-…` of these options, or of `no_…` the name without, which does nothing but take them back: of both, the last that was
-/// typed is left.
+/// typed is left. Names of files stay, as in git 2.55.
 fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Arg> {
     options.iter().map(|option| {
         let name = option.strip_prefix("no_").map_or_else(|| format!("no_{option}"), str::to_owned);
         let opposite = clap::Arg::new(name.clone()).long(name.replace('_', "-")).hide(true);
-        opposite.action(clap::ArgAction::SetTrue).overrides_with(*option)
+        let taken = Some(*option).filter(|option| !["pathspec_from_file", "refs_snapshot"].contains(option));
+        opposite.action(clap::ArgAction::SetTrue).overrides_with_all(taken)
     })
 }
 

@@ -10,11 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct MultiPackIndex {
-    /// Object directory of the multi-pack-index: the repository's own or an alternate.
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
-    pub object_dir: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_object_dir: bool,
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
     #[command(subcommand)]
     pub command: MultiPackIndexCommand,
 }
@@ -97,7 +94,7 @@ pub struct MultiPackIndexRepack {
 // What all commands understand, and those of commit-graph.
 #[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
-    /// Object directory, as before the subcommand.
+    /// Object directory of the file: the repository's own or an alternate.
     #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
@@ -168,10 +165,11 @@ impl From<MultiPackIndex> for MultiPackIndexOptions {
                 (common, MultiPackIndexAction::Repack { batch_size })
             }
         };
-        common.or_before(args.object_dir);
+        common.or_before(args.common.object_dir);
+        let progress = chosen(args.common.progress, args.common.no_progress);
         MultiPackIndexOptions {
             object_dir: common.object_dir,
-            progress: chosen(common.progress, common.no_progress),
+            progress: chosen(common.progress, common.no_progress).or(progress),
             action,
         }
     }

@@ -119,7 +119,7 @@ impl Stash {
 
 /// What is kept, and what stays.
 #[derive(Debug, Clone, clap::Args)]
-#[command(args = super::taken_back(&["staged", "quiet"]))]
+#[command(args = super::taken_back(&["staged", "all", "quiet"]))]
 pub struct StashOptions {
     /// Leave staged changes in the index and the work tree.
     #[arg(long, short = 'k', overrides_with = "no_keep_index")]
@@ -136,17 +136,15 @@ pub struct StashOptions {
     #[arg(long, hide = true, overrides_with_all = ["all", "no_all"])]
     pub no_include_untracked: bool,
     /// Also stash untracked and ignored files.
-    #[arg(long, short = 'a', overrides_with = "no_all")]
+    #[arg(long, short = 'a')]
     pub all: bool,
-    #[arg(long, hide = true)]
-    pub no_all: bool,
     /// Print only errors.
     #[arg(long, short = 'q')]
     pub quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = super::taken_back(&["message", "pathspec_file_nul"]))]
+#[command(args = super::taken_back(&["message", "pathspec_from_file", "pathspec_file_nul"]))]
 pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
@@ -158,9 +156,6 @@ pub struct StashPush {
     /// Read pathspecs from FILE, one per line; - is standard input.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub pathspec_from_file: Option<OsString>,
-    // Takes nothing back in git, either.
-    #[arg(long, hide = true)]
-    pub no_pathspec_from_file: bool,
     /// With --pathspec-from-file, pathspecs end with NUL.
     #[arg(long)]
     pub pathspec_file_nul: bool,
@@ -236,7 +231,7 @@ pub struct StashShow {
 }
 
 /// `stash` alone means `stash push`, but then paths stand behind `--`, so that no command that is spelled wrongly is taken for a
-/// path. Gives what stands elsewhere.
+/// path. Gives what stands elsewhere. A `--` that is a word of a message gets another before it.
 pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsString> {
     let at = command_position(argv);
     if argv.get(at).is_none_or(|command| command != "stash") {
@@ -244,7 +239,13 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
     }
     let at = at + 1;
     match argv.get(at) {
-        Some(next) if next.to_str().is_some_and(StashCommand::has_subcommand) => return Ok(()),
+        Some(next) if next.to_str().is_some_and(StashCommand::has_subcommand) => {
+            let is_end = |word: &OsString| word == "--" || word == "--end-of-options";
+            let end = argv[at + 1..].iter().position(is_end).map(|end| at + 1 + end);
+            let is_word = |&n: &usize| next == "save" && argv[n] == "--" || next == "create" && n == at + 1;
+            end.filter(is_word).into_iter().for_each(|end| argv.insert(end, "--".into()));
+            return Ok(());
+        }
         Some(next) if next == "-h" || next == "--help" => return Ok(()),
         _ => {}
     }
@@ -253,15 +254,12 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
         let text = argument.as_encoded_bytes();
         match text {
             // With -p, paths may follow without it.
-            b"--" | b"--patch" => break,
+            b"--" | b"--end-of-options" | b"--patch" => break,
             b"--message" | b"--pathspec-from-file" => drop(rest.next()),
             [b'-', switches @ ..] if switches.iter().find(|at| b"-mp".contains(at)) == Some(&b'p') => break,
             // A message follows, in this argument or in the next.
-            [b'-', switches @ ..] if !switches.starts_with(b"-") && switches.contains(&b'm') => {
-                if switches.ends_with(b"m") && switches.iter().filter(|switch| **switch == b'm').count() == 1
-                {
-                    rest.next();
-                }
+            [b'-', switches @ .., b'm'] if !switches.starts_with(b"-") && !switches.contains(&b'm') => {
+                rest.next();
             }
             [b'-', ..] => {}
             _ => return Err(argument.clone()),

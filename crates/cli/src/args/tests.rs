@@ -133,6 +133,8 @@ fn options_as_git_reads_them() {
     check("packrace --literal-pathspecs --no-pager add x", None, "literal_pathspecs: true");
     check("packrace --work=x add a", Some(129), "error: unknown option `work'");
     check("packrace stash push --mess=x", None, "message: Some(\"x\")");
+    check("packrace stash save -q -- -q", None, r#"words: ["--", "-q"]"#);
+    check("packrace stash create -- a", None, r#"words: ["--", "a"]"#);
     check("packrace --no-advice -p --no-replace-objects --exec-path=x add x", None, "exec_path: Some(\"x\")");
     check("packrace --exec-path=/x --exec-path --bogus", Some(0), "/x\n");
     check("packrace --work-tree --exec-path add x", Some(129), "requires a value");

@@ -283,7 +283,7 @@ impl ResponseHead {
 
     fn refused(&self, base: &str) -> Error {
         Error::Refused(match self.status {
-            404 | 410 => format!("repository '{base}/' not found"),
+            404 => format!("repository '{base}/' not found"),
             401 => format!("Authentication failed for '{base}/'"),
             status => format!("unable to access '{base}/': The requested URL returned error: {status}"),
         })

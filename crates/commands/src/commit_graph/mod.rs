@@ -2,7 +2,7 @@
 
 mod damage;
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -204,9 +204,13 @@ impl Plan {
     }
 }
 
-fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
+/// The lines of standard input. As in git, a directory has none.
+pub(crate) fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
     let lines = BufReader::new(call.streams.input()).lines();
-    lines.collect::<Result<_, _>>().map_err(Fatal::new)
+    match lines.collect::<io::Result<Vec<String>>>() {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Vec::new()),
+        lines => lines.map_err(Fatal::new),
+    }
 }
 
 fn verify(

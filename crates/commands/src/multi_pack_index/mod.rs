@@ -3,7 +3,6 @@
 mod damage;
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,11 +24,13 @@ use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, S
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_as_it_is, repository_with};
 use crate::call::fatal::Fatal;
+use crate::commit_graph::lines;
 use crate::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
     MultiPackIndexWriteOptions, RepackOptions,
 };
 use crate::progress::{self, Progress};
+use crate::trace2::mode_of_multi_pack_index;
 use crate::work_tree::path_from_top;
 
 /// Longest refs snapshot that is read.
@@ -37,6 +38,7 @@ const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
 /// Implements `git multi-pack-index`.
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
+    mode_of_multi_pack_index(args);
     let mut repository = repository_as_it_is(call)?;
     if let Some(path) = &args.object_dir {
         let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
@@ -71,19 +73,16 @@ fn write(
         true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
         false => None,
     };
-    let named: Option<Vec<String>> = match args.stdin_packs {
-        true => {
-            Some(BufReader::new(call.streams.input()).lines().collect::<Result<_, _>>().map_err(Fatal::new)?)
-        }
-        false => None,
+    let named: Option<Vec<String>> = args.stdin_packs.then(|| lines(call)).transpose()?;
+    let is_named = |stem: &str| {
+        let is_among = |names: &Vec<String>| names.iter().any(|name| pack_stem(name) == stem);
+        named.as_ref().is_none_or(is_among)
     };
-    let is_wanted = |pack: &Pack| {
-        let is_named = |names: &Vec<String>| names.iter().any(|name| pack_stem(name) == pack.name());
-        named.as_ref().is_none_or(is_named)
-    };
+    let is_wanted = |pack: &Pack| is_named(pack.name());
     let lock = lock(repository, args.layer.incremental)?;
     let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
+    warn_of_lone_indexes(call, repository, &snapshot, is_named)?;
     // A list of packs is to be followed, whatever the old file reads from.
     let previous = if args.stdin_packs { None } else { previous(call, &snapshot) };
     let preferred = args.preferred_pack.as_deref();
@@ -108,6 +107,38 @@ fn write(
         };
     }
     publish(call, lock, &args.layer, chain)
+}
+
+/// Names indexes of packs that are gone. Those of packs that the old file covers are not looked at.
+fn warn_of_lone_indexes(
+    call: &Call,
+    repository: &Repository,
+    snapshot: &Snapshot,
+    is_named: impl Fn(&str) -> bool,
+) -> Result<(), Fatal> {
+    let dir = snapshot.own_pack_dir();
+    let Ok(entries) = packrace_os::list_dir(&dir, Role::Pack) else { return Ok(()) };
+    // They are sorted.
+    let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
+    let is_lone = |stem: &&str| names.binary_search(&format!("{stem}.pack").as_str()).is_err();
+    let mut lone = names.iter().filter_map(|name| name.strip_suffix(".idx")).filter(is_lone).peekable();
+    if lone.peek().is_none() {
+        return Ok(());
+    }
+    let known = snapshot.own_multi_pack_index_names().unwrap_or_default();
+    let top = match repository.work_tree()? {
+        Some(top) => top,
+        None => in_directory(call, Path::new("."))?,
+    };
+    for stem in lone {
+        if !is_named(stem) || known.iter().any(|name| name == stem) {
+            continue;
+        }
+        let path = dir.join(format!("{stem}.idx"));
+        let shown = path.strip_prefix(&top).unwrap_or(&path).display();
+        error_line!(call, "warning: failed to add packfile '{shown}'");
+    }
+    Ok(())
 }
 
 /// The single file that there is, unless it is damaged.
@@ -259,7 +290,11 @@ fn bitmap_request(
     let mut request = bitmaps::bitmap_request(repository, &[], threads)?;
     let path = in_directory(call, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
-    let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;
+    let unreadable = |error| {
+        let why = packrace_os::reason(&error);
+        Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
+    };
+    let text = text.map_err(unreadable)?;
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let (hex, is_preferred) = match line.strip_prefix(b"+") {
             Some(hex) => (hex, true),
@@ -290,7 +325,9 @@ fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, F
     let bytes = match Mapped::open(&path, Role::Index) {
         Ok(bytes) => bytes,
         Err(error) if packrace_os::is_absent(&error) => return Ok(None),
-        Err(error) => return Err(Fatal::new(format!("{}: {error}", path.display()))),
+        Err(error) => {
+            return Err(Fatal::new(format!("{}: {}", path.display(), packrace_os::reason(&error))));
+        }
     };
     let hash = repository.hash_kind();
     let here = std::path::absolute(in_directory(call, Path::new("."))?).map_err(Fatal::new)?;

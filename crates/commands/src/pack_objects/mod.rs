@@ -375,7 +375,7 @@ fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
     if input.len() as u64 > MAX_INPUT_BYTES {
         return Err(Fatal::new("standard input is longer than 1 GiB"));
     }
-    Ok(input)
+    Ok(object_list::cut_at_nuls(input))
 }
 
 fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {

@@ -45,11 +45,26 @@ pub fn objects(
     Ok(objects)
 }
 
+/// The input as git's strings have it: a NUL ends its line.
+pub fn cut_at_nuls(input: Vec<u8>) -> Vec<u8> {
+    if !input.contains(&0) {
+        return input;
+    }
+    let lines = input.split(|byte| *byte == b'\n');
+    let lines: Vec<&[u8]> = lines.map(|line| line.split(|byte| *byte == 0).next().unwrap_or(line)).collect();
+    lines.join(&b'\n')
+}
+
+/// Lines of pack names, which may end with a carriage return.
+fn names(input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines(input).map(|line| line.strip_suffix(b"\r").unwrap_or(line)).filter(|name| !name.is_empty())
+}
+
 /// Reads pack names: packs that stay, and with a leading `-`, packs that will be deleted, which are returned.
 /// Packs that are not named were added meanwhile, and stay.
 pub fn packs_to_delete(request_objects: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
     let mut deleted = HashSet::new();
-    for line in lines(input).filter(|line| !line.is_empty()) {
+    for line in names(input) {
         match line.strip_prefix(b"-") {
             Some(name) => drop(deleted.insert(find_pack(request_objects, name)?.name().to_owned())),
             None => drop(find_pack(request_objects, line)?),
@@ -83,7 +98,7 @@ pub fn of_packs(
 ) -> Result<ObjectsToPack, Fatal> {
     let find = |name: &[u8]| find_pack(request_objects, name);
     let (mut included, mut excluded, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    for line in lines(input).filter(|line| !line.is_empty()) {
+    for line in names(input) {
         match line.split_first() {
             Some((b'^', name)) => excluded.push(find(name)?),
             Some((b'!', name)) if args.follow => open.push(find(name)?),

@@ -40,7 +40,9 @@ impl<'a> PackInput<'a> {
         loop {
             match self.source.read(buffer) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fatal::new(format!("read error on input: {error}"))),
+                Err(error) => {
+                    return Err(Fatal::new(format!("read error on input: {}", packrace_os::reason(&error))));
+                }
                 Ok(length) => return Ok(length),
             }
         }

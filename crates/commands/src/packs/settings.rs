@@ -81,24 +81,44 @@ pub(crate) fn pack_files(call: &Call, args: &PackingOptions, config: &Config) ->
     Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
 }
 
-/// `VERSION[,OFFSET]`: the version of an index, and the offset from which it uses eight bytes per offset.
+/// `VERSION[,OFFSET]`: the version of an index, and the offset above which it uses eight bytes per offset.
 pub(crate) fn index_version(text: &str) -> Option<Version> {
+    index_version_of(text, 0)
+}
+
+/// The same for a pack whose last object begins at `last_offset`: version 1 has no eight bytes for it.
+pub(crate) fn index_version_of(text: &str, last_offset: u64) -> Option<Version> {
     let (version, offset) = match text.split_once(',') {
         None => (text, None),
-        Some((version, offset)) => {
-            let number = match offset.strip_prefix("0x") {
-                Some(hex) => u32::from_str_radix(hex, 16),
-                None => offset.parse(),
-            };
-            (version, Some(number.ok().filter(|number| *number < 1 << 31)?))
-        }
+        Some((version, offset)) => (version, Some(number(offset).filter(|number| *number < 1 << 31)?)),
     };
-    match (version, offset) {
-        ("" | "0" | "1", _) => Some(Version::V1),
-        ("2", Some(large_above)) => Some(Version::V2 { large_above }),
-        ("2", None) => Some(Version::default()),
+    match (decimal(version)?, offset) {
+        (0 | 1, Some(large_above)) if last_offset > u64::from(large_above) => {
+            Some(Version::V2 { large_above })
+        }
+        (0 | 1, _) => Some(Version::V1),
+        (2, Some(large_above)) => Some(Version::V2 { large_above }),
+        (2, None) => Some(Version::default()),
         _ => None,
     }
+}
+
+/// A decimal number of 32 bits. As in git, nothing is 0, and higher bits are lost.
+fn decimal(text: &str) -> Option<u32> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    text.trim_start().parse().ok().map(|number: u64| number as u32)
+}
+
+/// The same, or hexadecimal behind `0x`, or octal behind `0`.
+fn number(text: &str) -> Option<u32> {
+    let number = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+        (Some(hex), _) => u64::from_str_radix(hex, 16),
+        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8),
+        _ => return decimal(text),
+    };
+    number.ok().map(|number| number as u32)
 }
 
 /// The pack size limit, if there is one.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The file that stops further traces in a directory (git-config, "trace2.maxFiles").
 const DISCARD: &str = "git-trace2-discard";
 
+/// The size of the place that the system has for the path of a Unix socket, with a NUL at its end (unix(7)).
+const SOCKET_PATH_BYTES: usize = 108;
+
 /// How many names for a file are tried.
 const MAX_ATTEMPTS: usize = 10;
 
@@ -19,6 +22,8 @@ pub(super) enum TraceTarget {
     Path(PathBuf),
     /// A Unix socket; without a kind, a stream or else a datagram.
     Socket(Option<SocketKind>, PathBuf),
+    /// A value for a Unix socket, and its path, which no socket can have.
+    BadSocket(String, String),
     Unknown(String),
 }
 
@@ -47,9 +52,9 @@ impl TraceTarget {
                     (_, Some(path)) => (Some(SocketKind::Datagram), path),
                     _ => (None, rest),
                 };
-                match path.starts_with('/') {
+                match path.starts_with('/') && path.len() < SOCKET_PATH_BYTES {
                     true => Some(TraceTarget::Socket(kind, path.into())),
-                    false => Some(TraceTarget::Unknown(text.to_owned())),
+                    false => Some(TraceTarget::BadSocket(text.to_owned(), path.to_owned())),
                 }
             }
             _ if path.is_absolute() => Some(TraceTarget::Path(path.to_owned())),
@@ -61,7 +66,7 @@ impl TraceTarget {
     pub(super) fn path(self) -> Option<PathBuf> {
         match self {
             TraceTarget::Path(path) | TraceTarget::Socket(_, path) => Some(path),
-            TraceTarget::StandardError | TraceTarget::Unknown(_) => None,
+            TraceTarget::StandardError | TraceTarget::BadSocket(..) | TraceTarget::Unknown(_) => None,
         }
     }
 }
@@ -90,6 +95,9 @@ pub(super) enum TargetFailure {
     Unknown(String),
     TooManyFiles(PathBuf),
     NotOpened(PathBuf, io::Error),
+    /// A value for a Unix socket, and its path.
+    BadSocket(String, String),
+    NotConnected(PathBuf, io::Error),
 }
 
 impl TargetFailure {
@@ -108,7 +116,9 @@ impl TargetFailure {
                 "unknown trace value for '{variable}': {value}\n         If you want to trace into a file, then please set \
                  {variable}\n         to an absolute pathname (starting with /)"
             ),
-            TargetFailure::TooManyFiles(_) => self.text(variable),
+            TargetFailure::TooManyFiles(_)
+            | TargetFailure::BadSocket(..)
+            | TargetFailure::NotConnected(..) => self.text(variable),
         }
     }
 
@@ -123,6 +133,14 @@ impl TargetFailure {
             TargetFailure::NotOpened(path, error) => {
                 let reason = packrace_os::reason(error);
                 format!("could not open '{}' for '{variable}' tracing: {reason}", path.display())
+            }
+            TargetFailure::BadSocket(value, path) => match path.is_empty() {
+                true => format!("invalid AF_UNIX value '{value}' for '{variable}' tracing"),
+                false => format!("invalid AF_UNIX path '{path}' for '{variable}' tracing"),
+            },
+            TargetFailure::NotConnected(path, error) => {
+                let (path, reason) = (path.display(), packrace_os::reason(error));
+                format!("could not connect to socket '{path}' for '{variable}' tracing: {reason}")
             }
         }
     }
@@ -146,8 +164,17 @@ impl TraceTarget {
     pub(super) fn open_classic(&self) -> Result<TraceWriter, TargetFailure> {
         match self {
             TraceTarget::StandardError => Ok(TraceWriter::StandardError),
-            TraceTarget::Unknown(value) => Err(TargetFailure::Unknown(value.clone())),
-            TraceTarget::Socket(_, path) => Err(TargetFailure::Unknown(path.display().to_string())),
+            TraceTarget::Unknown(value) | TraceTarget::BadSocket(value, _) => {
+                Err(TargetFailure::Unknown(value.clone()))
+            }
+            TraceTarget::Socket(kind, path) => {
+                let kind = match kind {
+                    Some(SocketKind::Stream) => "stream:",
+                    Some(SocketKind::Datagram) => "dgram:",
+                    None => "",
+                };
+                Err(TargetFailure::Unknown(format!("af_unix:{kind}{}", path.display())))
+            }
             TraceTarget::Path(path) => append_to(path).map(TraceWriter::File),
         }
     }
@@ -155,14 +182,13 @@ impl TraceTarget {
     /// Opens it. A directory gets a file named by the session, unless it has `max_files` entries, which 0 allows always.
     pub(super) fn open(&self, sid: &str, max_files: usize) -> Result<OpenedTarget, TargetFailure> {
         let opened = |writer| OpenedTarget { writer, is_last: false };
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            |error| TargetFailure::NotOpened(path, error)
-        };
         match self {
             TraceTarget::StandardError => Ok(opened(TraceWriter::StandardError)),
             TraceTarget::Unknown(value) => Err(TargetFailure::Unknown(value.clone())),
-            TraceTarget::Socket(kind, path) => connect(*kind, path).map(opened).map_err(failed(path)),
+            TraceTarget::BadSocket(value, path) => Err(TargetFailure::BadSocket(value.clone(), path.clone())),
+            TraceTarget::Socket(kind, path) => connect(*kind, path)
+                .map(opened)
+                .map_err(|error| TargetFailure::NotConnected(path.clone(), error)),
             // git names files by the last part of the id.
             TraceTarget::Path(path) if path.is_dir() => {
                 open_in(path, sid.rsplit('/').next().unwrap_or(sid), max_files)
@@ -245,7 +271,11 @@ mod tests {
         check("af_unix:/tmp/x", Some(TraceTarget::Socket(None, "/tmp/x".into())));
         check("af_unix:stream:/x", Some(TraceTarget::Socket(Some(SocketKind::Stream), "/x".into())));
         check("af_unix:dgram:/x", Some(TraceTarget::Socket(Some(SocketKind::Datagram), "/x".into())));
-        check("af_unix:x", Some(TraceTarget::Unknown("af_unix:x".into())));
+        check("af_unix:x", Some(TraceTarget::BadSocket("af_unix:x".into(), "x".into())));
+        check("af_unix:dgram:", Some(TraceTarget::BadSocket("af_unix:dgram:".into(), String::new())));
+        let long = format!("/{}", "x".repeat(107));
+        let value = format!("af_unix:{long}");
+        check(&value, Some(TraceTarget::BadSocket(value.clone(), long)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn writes(repository: &Repository) -> Result<RefWrites, Error> {
 
 /// Packs all refs into one file, or all tables into one.
 pub(super) fn pack(repository: &Repository) -> Result<(), Error> {
-    let which = PackRefs { is_wanted: &|_| true, prunes: true, is_auto: false };
+    let which = PackRefs { is_wanted: &|_| true, prunes: true, is_auto: false, tells_kept: false };
     let mut objects = StoredObjects::new(&repository.snapshot()?);
     Ok(repository.refs().pack(&which, &writes(repository)?, &mut objects)?)
 }

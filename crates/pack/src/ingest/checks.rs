@@ -10,6 +10,9 @@ use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use super::error::IngestReason;
 
+/// Where git finds what it finds when all objects are there.
+const AT_END: &str = "pack objects";
+
 /// Which checks to run on objects.
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
@@ -45,6 +48,8 @@ pub(super) struct Inspector {
     shallow: Vec<ObjectId>,
     /// Linked objects, with the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
+    /// What tags name, with the kinds that they say.
+    tagged: Vec<(ObjectId, Kind)>,
     /// The same objects for [`CheckResults::linked`], if asked for.
     listed: Option<HashSet<ObjectId>>,
     /// The inspected objects of the pack.
@@ -61,6 +66,7 @@ impl Inspector {
             looks_at_links: checks.links,
             shallow: checks.shallow.clone(),
             linked: HashMap::new(),
+            tagged: Vec::new(),
             listed: checks.lists_links.then(HashSet::new),
             kinds: HashMap::new(),
             lines: Vec::new(),
@@ -88,7 +94,11 @@ impl Inspector {
         }
         if let Some(checker) = &mut self.checker {
             let findings = checker.check(kind, id, content);
-            self.report(&findings, "packed object")?;
+            self.report(&findings, "packed object", kind == Kind::Blob)?;
+        }
+        if kind == Kind::Tag {
+            let tagged = &mut self.tagged;
+            let _ = links(kind, content, self.hash, |id, kind| tagged.push((id.to_owned(), kind)));
         }
         if self.looks_at_links {
             self.kinds.insert(id.to_owned(), kind);
@@ -109,10 +119,18 @@ impl Inspector {
         Ok(())
     }
 
-    fn report(&mut self, findings: &[Finding], place: &'static str) -> Result<(), IngestReason> {
+    fn report(
+        &mut self,
+        findings: &[Finding],
+        place: &'static str,
+        is_of_blob: bool,
+    ) -> Result<(), IngestReason> {
         findings.iter().for_each(|finding| finding.write_line(&mut self.lines));
         if findings.iter().any(|finding| finding.severity.is_error()) {
-            return Err(IngestReason::Fsck { lines: std::mem::take(&mut self.lines), place });
+            // `unpack-objects` checks the contents of blobs last.
+            let place_of_unpacking = if is_of_blob { AT_END } else { place };
+            let lines = std::mem::take(&mut self.lines);
+            return Err(IngestReason::Fsck { lines, place, place_of_unpacking });
         }
         Ok(())
     }
@@ -124,6 +142,7 @@ impl Inspector {
         }
         self.lines.append(&mut other.lines);
         self.kinds.extend(other.kinds);
+        self.tagged.append(&mut other.tagged);
         if let Some(listed) = &mut self.listed {
             listed.extend(other.listed.into_iter().flatten());
         }
@@ -158,20 +177,21 @@ impl Inspector {
                 self.look_at(pending, existing.as_mut())?
             };
             match findings {
-                Some(findings) => self.report(&findings, "pack objects")?,
+                Some(findings) => self.report(&findings, AT_END, true)?,
                 None => missing_modules.push(pending.id),
+            }
+        }
+        for (id, expected) in &self.tagged {
+            let found = self.kind_in_pack(id, &in_pack, &mut ours, pack)?;
+            if let Some(found) = found.filter(|found| found != expected) {
+                let lines = format!("error: object {id} is a {expected}, not a {found}\n").into_bytes();
+                let which = if found == Kind::Blob { format!(" object {id}") } else { String::new() };
+                return Err(IngestReason::WrongTag { found, which, lines });
             }
         }
         let mut leaves_pack = false;
         for (id, expected) in &self.linked {
-            let mut found = self.kinds.get(id).copied();
-            if found.is_none() && in_pack(id) {
-                // Neither large blobs nor the objects that completed the pack were inspected.
-                if ours.is_none() {
-                    ours = Some(pack()?.reader(cache_bytes::FEW_OBJECTS));
-                }
-                found = ours.as_mut().map_or(Ok(None), |reader| reader.kind(id))?;
-            }
+            let mut found = self.kind_in_pack(id, &in_pack, &mut ours, pack)?;
             if found.is_none() {
                 leaves_pack = true;
                 found = match &mut existing {
@@ -187,6 +207,28 @@ impl Inspector {
         }
         let linked = self.listed.into_iter().flatten().collect();
         Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack, linked })
+    }
+
+    /// The kind of an object of the pack, which `ours` reads; `None` if the pack lacks it.
+    fn kind_in_pack(
+        &self,
+        id: &oid,
+        in_pack: &dyn Fn(&oid) -> bool,
+        ours: &mut Option<ObjectReader>,
+        pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, IngestReason>,
+    ) -> Result<Option<Kind>, IngestReason> {
+        if let Some(kind) = self.kinds.get(id) {
+            return Ok(Some(*kind));
+        }
+        if !in_pack(id) {
+            return Ok(None);
+        }
+        // Neither large blobs nor the objects that completed the pack were inspected.
+        let reader = match ours {
+            Some(reader) => reader,
+            None => ours.insert(pack()?.reader(cache_bytes::FEW_OBJECTS)),
+        };
+        Ok(reader.kind(id)?)
     }
 
     /// Checks a file that git reads; `None` if a `.gitmodules` is missing.

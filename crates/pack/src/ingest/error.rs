@@ -54,11 +54,13 @@ pub(crate) enum IngestReason {
     #[error("SHA-1 of the pack appears to be part of a collision attack")]
     PackCollisionAttack,
     #[error("fsck error in {place}")]
-    Fsck { lines: Vec<u8>, place: &'static str },
+    Fsck { lines: Vec<u8>, place: &'static str, place_of_unpacking: &'static str },
     #[error("invalid {kind}")]
     Unreadable { kind: Kind, lines: Vec<u8> },
     #[error("object {id}: expected type {expected}, found {found}")]
     WrongKind { id: ObjectId, expected: Kind, found: Kind },
+    #[error("invalid {found}{which}")]
+    WrongTag { found: Kind, which: String, lines: Vec<u8> },
     #[error("did not receive expected object {0}")]
     NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
@@ -88,10 +90,17 @@ impl IngestError {
 }
 
 impl IngestError {
+    /// Whether the checks of objects found it.
+    pub fn is_of_fsck(&self) -> bool {
+        matches!(self.0, IngestReason::Fsck { .. })
+    }
+
     /// Lines about objects, to print on standard error before the error.
     pub fn lines(&self) -> &[u8] {
         match &self.0 {
-            IngestReason::Fsck { lines, .. } | IngestReason::Unreadable { lines, .. } => lines,
+            IngestReason::Fsck { lines, .. }
+            | IngestReason::Unreadable { lines, .. }
+            | IngestReason::WrongTag { lines, .. } => lines,
             _ => &[],
         }
     }
@@ -118,6 +127,11 @@ impl IngestError {
             IngestReason::WrongKind { .. } | IngestReason::NotReceived(_) => {
                 "object of unexpected type".to_owned()
             }
+            IngestReason::WrongTag { found, .. } => match found {
+                Kind::Blob => "invalid blob object".to_owned(),
+                found => format!("invalid {found}"),
+            },
+            IngestReason::Fsck { place_of_unpacking, .. } => format!("fsck error in {place_of_unpacking}"),
             IngestReason::BadObject { what, .. } => match what.strip_prefix("unknown object type") {
                 Some(kind) => return Unpacking::BadObject(format!("bad object type{kind}")),
                 None if what.starts_with("inflate ") => return Unpacking::BadObject(what.clone()),

@@ -78,7 +78,7 @@ pub struct RepackRequest {
     pub local: bool,
     /// Whether objects of kept packs are repacked, too (`--pack-kept-objects`).
     pub pack_kept: bool,
-    /// Packs to treat as if they had a `.keep`.
+    /// Names of packs to treat as if they had a `.keep`; their objects are not repacked in any case.
     pub keep_packs: Vec<String>,
     /// Objects that must exist, with everything they reach: the targets of refs.
     pub tips: Vec<ObjectId>,
@@ -244,7 +244,8 @@ impl Repack<'_> {
         let rolled_up_objects = taken_apart.iter().filter(|_| is_geometric).map(objects).sum();
         // A repacked pack may get the name of an existing one.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
-        let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), PackRole::Kept | PackRole::Foreign);
+        let unmoved = [PackRole::Kept, PackRole::Named, PackRole::Foreign];
+        let stays = |pack: PackIx| unmoved.contains(&self.roles.of_pack(pack));
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
         let redundant: Vec<String> =
             taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
@@ -433,7 +434,7 @@ impl Repack<'_> {
         self.request_objects.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
     }
 
-    /// Objects that are not repacked: in kept packs and, with `-l`, in alternates.
+    /// Objects that are not repacked: in named packs, in kept packs and, with `-l`, in alternates.
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
         let marks = Marks::of_packs(self.request_objects, &self.packs_left_out(without_kept))?;
         self.insert_borrowed_loose(&marks)?;
@@ -441,7 +442,7 @@ impl Repack<'_> {
     }
 
     fn packs_left_out(&self, without_kept: bool) -> Vec<PackIx> {
-        let mut roles = Vec::new();
+        let mut roles = vec![PackRole::Named];
         roles.extend(without_kept.then_some(PackRole::Kept));
         roles.extend(self.request.local.then_some(PackRole::Foreign));
         self.roles.with(&roles)

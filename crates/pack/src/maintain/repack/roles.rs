@@ -11,6 +11,8 @@ pub(super) enum PackRole {
     Foreign,
     /// Stays as it is.
     Kept,
+    /// The same, and its objects are never repacked, even if those of kept packs are.
+    Named,
     /// From a promisor remote: objects that its objects refer to may be missing.
     Promisor,
     /// Holds unreachable objects.
@@ -27,15 +29,15 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// `keep_packs` are names, with or without `.pack`, of packs to treat as if they had a `.keep`; `long_cruft_bytes`
-    /// is the length from which cruft packs stay.
+    /// `keep_packs` are names, with or without `.pack`, of packs that stay; from `long_cruft_bytes` on, cruft packs do.
     pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String], long_cruft_bytes: Option<u64>) -> Self {
         let is_named = |pack: &Pack| {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
         };
         let role = |pack: &Pack| match pack {
             pack if !pack.is_local() || !pack.is_usable() => PackRole::Foreign,
-            pack if pack.has_keep() || is_named(pack) => PackRole::Kept,
+            pack if is_named(pack) => PackRole::Named,
+            pack if pack.has_keep() => PackRole::Kept,
             pack if pack.is_promisor() => PackRole::Promisor,
             pack if pack.is_cruft() => {
                 match long_cruft_bytes.is_some_and(|bytes| pack.bytes().len() as u64 >= bytes) {
@@ -74,14 +76,14 @@ impl Roles {
             match self.of_pack(*number) {
                 _ if !pack.is_usable() => false,
                 PackRole::Ordinary => true,
-                PackRole::Kept => with_kept && !pack.is_promisor() && !pack.is_cruft(),
+                PackRole::Kept | PackRole::Named => with_kept && !pack.is_promisor() && !pack.is_cruft(),
                 PackRole::Foreign => {
                     with_foreign && !pack.is_promisor() && !pack.is_cruft() && (with_kept || !pack.has_keep())
                 }
                 PackRole::Promisor | PackRole::Cruft | PackRole::LongCruft => false,
             }
         };
-        let all = [PackRole::Ordinary, PackRole::Kept, PackRole::Foreign];
+        let all = [PackRole::Ordinary, PackRole::Kept, PackRole::Named, PackRole::Foreign];
         split(snapshot, self.with(&all).into_iter().filter(takes_part).collect(), factor)
     }
 

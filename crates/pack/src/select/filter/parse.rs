@@ -1,6 +1,6 @@
 //! ```text
 //! spec    = "blob:none" | "blob:limit=" size | "tree:" size | "object:type=" kind | "sparse:oid=" name
-//!         | "combine:" encoded *( "+" encoded )
+//!         | "combine:" *( [encoded] "+" ) [encoded]
 //! size    = *space ["+"] ( decimal | "0x" hex | "0" octal ) [ "k" | "m" | "g" ]
 //! encoded = a spec with "+", "%" and what is reserved as "%" and two hex digits
 //! ```
@@ -35,6 +35,9 @@ pub enum BadFilter {
     /// `object:type=` without a kind of object.
     #[error("'{}' for 'object:type=<type>' is not a valid object type", String::from_utf8_lossy(.0))]
     Type(Vec<u8>),
+    /// `auto`, which means the filter that a server proposes.
+    #[error("'auto' filter not supported by this command")]
+    Auto,
     /// `sparse:path=`, which would read any file.
     #[error("sparse:path filters support has been dropped")]
     SparsePath,
@@ -89,6 +92,9 @@ fn parse_one(spec: &[u8], nesting: usize, left: &mut Left) -> Result<Filter, Bad
     if spec.starts_with(b"sparse:path=") {
         return Err(BadFilter::SparsePath);
     }
+    if spec == b"auto" {
+        return Err(BadFilter::Auto);
+    }
     match spec.strip_prefix(b"combine:") {
         Some(b"") => Err(BadFilter::EmptyCombine),
         Some(_) if nesting == MAX_NESTING => {
@@ -103,21 +109,20 @@ fn take_one(left: usize, what: &'static str, limit: usize) -> Result<usize, BadF
     left.checked_sub(1).ok_or(BadFilter::TooMany { what, limit })
 }
 
-/// Parses the parts between plus signs. As in git, a plus sign at the end belongs to the last part and makes
-/// it invalid.
+/// Parses the parts between plus signs, of which empty ones do not count.
 fn parse_parts(parts: &[u8], nesting: usize, left: &mut Left) -> Result<Vec<Filter>, BadFilter> {
     let mut filters = Vec::new();
-    let mut rest = parts;
-    while !rest.is_empty() {
-        let end = rest.iter().position(|byte| *byte == b'+').filter(|at| at + 1 < rest.len());
-        let part = &rest[..end.unwrap_or(rest.len())];
-        rest = end.map_or(&[], |end| &rest[end + 1..]);
+    for part in parts.split(|byte| *byte == b'+').filter(|part| !part.is_empty()) {
         if let Some(byte) =
             part.iter().find(|byte| **byte <= b' ' || !byte.is_ascii() || RESERVED.contains(byte))
         {
             return Err(BadFilter::Reserved(*byte));
         }
         filters.push(parse_one(&decode(part), nesting, left)?);
+    }
+    if filters.is_empty() {
+        // Without a part, git looks into no tree.
+        filters.push(Filter::Tree(1));
     }
     Ok(filters)
 }
@@ -239,6 +244,7 @@ mod tests {
             check(spec, Err(&format!("invalid filter-spec '{spec}'")));
         }
         check("object:type=any", Err("'any' for 'object:type=<type>' is not a valid object type"));
+        check("auto", Err("'auto' filter not supported by this command"));
         check("sparse:path=x", Err("sparse:path filters support has been dropped"));
     }
 
@@ -252,11 +258,9 @@ mod tests {
         let nested = Filter::Combine(vec![Filter::Combine(two()), sparse("a b+c")]);
         check("combine:combine:blob:none%2Btree:1+sparse:oid=a%20b%2bc", Ok(nested));
         check("combine:", Err("expected something after combine:"));
+        check("combine:++blob:none++tree:1+", Ok(Filter::Combine(two())));
+        check("combine:+", Ok(Filter::Combine(vec![Filter::Tree(1)])));
         for (spec, part) in [
-            ("blob:none+", "blob:none+"),
-            ("+blob:none", ""),
-            ("blob:none++tree:0", ""),
-            ("+", "+"),
             ("foo+a(b", "foo"),
             ("blob%3", "blob%3"),
             ("blob%zznone", "blob%zznone"),
