@@ -531,3 +531,40 @@ done
 cd ..
 rm -rf signed key key.pub signers
 stock init -q
+
+## sorted by what only cat-file prints
+history 1
+stock branch other
+git for-each-ref --sort=rest
+git for-each-ref --sort=-rest --format='%(refname)'
+
+## the push target by a refspec without a colon
+history 1
+git -c remote.o.push=refs/heads/main -c 'remote.o.fetch=refs/heads/*:refs/remotes/o/*' -c branch.main.remote=o \
+    -c branch.main.merge=refs/heads/main for-each-ref --format='%(push) %(upstream)'
+
+## a date in no form does no harm where there is none
+# exits: 128 128 128 128 128
+history 1
+stock branch other
+git for-each-ref --format='%(refname) %(taggerdate:bogus)%(*authordate:bogus)'
+git for-each-ref --sort=taggerdate:bogus
+git for-each-ref --format='%(authordate:bogus)'
+git for-each-ref --format='%(creatordate:bogus)'
+git for-each-ref --sort=committerdate:bogus
+stock tag -a -m x v1
+git for-each-ref --format='%(taggerdate:bogus)' refs/tags
+git for-each-ref --format='%(*authordate:bogus)' refs/tags
+
+## refspecs that are none
+# exits: 128 128 128 128 128 128 128 128
+history 1
+for spec in bad:bad:bad 'a b' 'a*:b' a..b '^' '^a:b'; do
+    git -c "remote.o.fetch=$spec" for-each-ref --format='%(upstream)'
+done
+git -c remote.o.fetch=a:b:c for-each-ref --format='%(push:short)'
+git -c remote.o.fetch=a:b:c update-ref refs/heads/new main@{upstream}
+git -c remote.o.fetch=a:b:c for-each-ref
+for spec in '' + : x: bad '^x' '*:*' '+a*b:c*'; do
+    git -c "remote.o.fetch=$spec" for-each-ref --format='%(upstream)'
+done

@@ -248,3 +248,20 @@ for dir in one two three five six; do
     done
     git -C $dir for-each-ref
 done
+
+## .git is a link
+# exits: 128 128
+# state: no-work
+mkdir new absent there loop
+ln -s ../repository new/.git
+git init --template= new
+cat repository/config
+git init --template= new
+ln -s ../there absent/.git
+git init --template= absent
+cat there/config
+ln -s "$PWD/none/below" there/.git
+git init --template= there
+rm there/.git
+ln -s nothing dangling
+git init --template= dangling

@@ -319,3 +319,21 @@ git cat-file commit $(git commit-tree --gpg-sign=$PWD/.git/sign -m Signed HEAD^{
 git cat-file commit $(git commit-tree -S --no-gpg-sign -m Unsigned HEAD^{tree})
 git commit-tree -x HEAD^{tree} 2>/dev/null
 git commit-tree -S -m Nothing nothing
+
+## prefixes of trees with several slashes
+# exits: 128 128 128 128
+repository
+mkdir -p d/s
+echo 1 >d/s/a
+stock add d
+for prefix in d// d//s d/s/// '' /d / d/s/a// ./d; do
+    git write-tree --prefix="$prefix"
+done
+
+## names of files in lines of other systems
+# exits: 128 128
+repository
+echo 1 >a
+printf 'a\r\n"a"\r\na\n' | git hash-object --stdin-paths
+printf 'a\r' | git hash-object --stdin-paths
+printf 'a\r\r\n' | git hash-object --stdin-paths

@@ -191,3 +191,18 @@ git -C server show-ref --verify refs/heads/side
 git -C server symbolic-ref HEAD
 git -C server update-ref refs/heads/new $(git rev-parse HEAD)
 rm server/packed-refs
+
+## loose refs that stay
+# in: files
+# needs git: 2.55
+# exits: 128
+history 2
+stock branch other
+ln -s main .git/refs/heads/link
+: >.git/refs/heads/other.lock
+git pack-refs --all
+rm .git/refs/heads/other.lock
+sed 1d .git/packed-refs
+ls .git/refs/heads
+rm .git/refs/heads/link
+GIT_NAMESPACE=a..b git pack-refs --all

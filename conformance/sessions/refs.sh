@@ -430,3 +430,90 @@ done
 for date in friday foo EST; do
     git update-ref refs/heads/found "main@{$date}"
 done
+
+## the hook of transactions, of a migration
+# needs git: 2.55
+# state: no-files
+# exits: 128 128
+history 2
+stock branch side
+stock symbolic-ref refs/heads/alias refs/heads/side
+rm -r .git/logs
+cat >.git/hooks/reference-transaction <<'EOF'
+#!/bin/sh
+echo "$1" && cat && test "$1" != "$(cat refused)"
+EOF
+chmod +x .git/hooks/reference-transaction
+echo none >refused
+git refs migrate --ref-format=reftable
+git refs migrate --ref-format=files
+for refused in preparing prepared; do
+    echo $refused >refused
+    git refs migrate --ref-format=reftable
+done
+rm -rf .git/ref_migration.*
+
+## a symbolic ref to nothing can be mended
+# in: files
+# exits: 1 128 128 1 1
+history 2
+ref=refs/heads/none
+damage() {
+    echo 'ref: ' >.git/$ref
+}
+damage
+git for-each-ref
+git show-ref none
+git show-ref --exists $ref
+git symbolic-ref $ref
+git update-ref $ref HEAD
+git update-ref -d $ref
+git update-ref -d $ref HEAD
+git symbolic-ref $ref refs/heads/main
+cat .git/$ref
+damage
+git symbolic-ref -d $ref
+damage
+git update-ref --no-deref $ref HEAD
+cat .git/$ref
+damage
+git update-ref --no-deref -d $ref
+git for-each-ref
+
+## a ref of zeros can be mended
+# in: files
+# exits: 1 128
+history 2
+ref=refs/heads/zeros
+zeros=$(stock rev-parse HEAD | tr '[:xdigit:]' 0)
+damage() {
+    echo $zeros >.git/$ref
+}
+damage
+git update-ref -d $ref HEAD
+git update-ref $ref HEAD HEAD~1
+git update-ref $ref HEAD $zeros
+damage
+git update-ref $ref HEAD
+damage
+git update-ref -d $ref
+git for-each-ref
+
+## broken refs are only told of in lists
+# in: files
+# exits: 128 128 128 128 128 128
+# state: no-fsck
+history 2
+echo nothing >.git/refs/heads/broken
+stock symbolic-ref refs/heads/alias refs/heads/broken
+git for-each-ref
+git show-ref
+git show-ref --verify refs/heads/broken
+git symbolic-ref refs/heads/broken
+git symbolic-ref refs/heads/alias
+git symbolic-ref --no-recurse refs/heads/alias
+git symbolic-ref -d refs/heads/broken
+git update-ref refs/heads/new broken
+git pack-refs --all
+git symbolic-ref -d refs/heads/alias
+rm .git/refs/heads/broken

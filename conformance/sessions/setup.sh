@@ -293,3 +293,174 @@ for name in GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY; do
     env $name= git show-ref
     env $name= git hash-object dir1/file1
 done
+
+## settings without a value or with a wrong one, which every command reads
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 1
+for setting in user.name core.attributesFile core.abbrev core.abbrev=x core.abbrev=3 core.compression=x core.fileMode=x \
+    core.autocrlf=warn core.looseCompression=77; do
+    git -c $setting show-ref
+    git -c $setting update-ref refs/heads/new HEAD
+done
+git -c core.hooksPath update-ref refs/heads/new HEAD
+for setting in user.name= core.fileMode core.autocrlf=INPUT core.safecrlf=Warn core.abbrev=AUTO core.abbrev=no; do
+    git -c $setting show-ref
+done
+printf '[core]\n\t# hooks\n\tabbrev\n' >>.git/config
+git show-ref
+mkdir below
+(cd below && git for-each-ref)
+sed -i '$d' .git/config
+
+## settings with a wrong value in a file, and reflogs without one
+# needs git: 2.55
+# exits: 128 128 128
+history 1
+git -c core.logAllRefUpdates update-ref refs/heads/new HEAD
+cp .git/config saved
+printf '[core]\n\tabbrev = x\n' >>.git/config
+git show-ref
+(cd .git && git show-ref)
+cp saved .git/config
+
+## variables that are no booleans
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 1
+for command in for-each-ref show-ref 'show-ref --verify refs/heads/main' 'update-ref refs/heads/new HEAD'; do
+    GIT_REF_PARANOIA=x git $command
+    GIT_CONFIG_NOSYSTEM=x git $command
+    GIT_DISCOVERY_ACROSS_FILESYSTEM=x git $command
+    GIT_NO_LAZY_FETCH=x git $command
+    GIT_REF_PARANOIA= GIT_DISCOVERY_ACROSS_FILESYSTEM=7k GIT_NO_LAZY_FETCH=off git $command
+done
+GIT_PAGER_IN_USE=x git reflog show
+
+## relative paths of objects lead from the top
+# needs git: 2.55
+# exits: 128 128 128 128 128 128
+history 2
+stock init -q empty
+h=$(stock rev-parse HEAD)
+mkdir empty/sub
+echo a >empty/a
+echo b >empty/sub/b
+GIT_OBJECT_DIRECTORY=.git/objects git -C empty add a
+GIT_OBJECT_DIRECTORY=.git/objects git -C empty/sub add b
+GIT_OBJECT_DIRECTORY=nothing git -C empty add .
+(
+    cd empty/sub
+    GIT_OBJECT_DIRECTORY=.git/objects git hash-object -w b
+    GIT_OBJECT_DIRECTORY=../.git/objects git hash-object -w b
+)
+stock cat-file -t 61780798228d17af2d34fce4cfbdf35556832472
+stock -C empty fsck
+GIT_ALTERNATE_OBJECT_DIRECTORIES=../.git/objects git -C empty/sub update-ref refs/heads/new $h
+(
+    cd empty/sub
+    GIT_ALTERNATE_OBJECT_DIRECTORIES=../.git/objects git update-ref refs/heads/other $h
+)
+GIT_OBJECT_DIRECTORY=nothing git --git-dir=.git show-ref
+GIT_OBJECT_DIRECTORY=.git/config git reflog
+GIT_OBJECT_DIRECTORY=nothing git stash list
+GIT_OBJECT_DIRECTORY=nothing git hash-object dir1/file1
+rm -rf empty
+
+## relative paths of settings, of an index and of shallow commits lead from where git is
+# needs git: 2.55
+# exits: 128 128 1
+history 2
+printf '[core]\n\tabbrev = 20\n' >config
+printf '[core]\n\tabbrev = 9\n' >dir1/config
+for command in '-C dir1 reflog -1' 'reflog -1' '-C .git reflog -1'; do
+    GIT_CONFIG_GLOBAL=config git $command
+    GIT_CONFIG_GLOBAL=../config git $command
+done
+(
+    cd dir1
+    GIT_CONFIG_GLOBAL=config git reflog -1
+    GIT_CONFIG_GLOBAL=../config git reflog -1
+    echo x >>file1
+    GIT_INDEX_FILE=.git/other git update-index file1
+    GIT_INDEX_FILE=.git/other git update-index --add file1
+)
+GIT_INDEX_FILE=.git/other git -C dir1 write-tree
+ls .git/other
+GIT_INDEX_FILE=.git/third GIT_WORK_TREE=dir1 git update-index --add file1
+GIT_INDEX_FILE=.git/third git --work-tree=dir1 write-tree
+GIT_INDEX_FILE=.git/third git --work-tree=dir1 add file1
+GIT_INDEX_FILE=.git/third git --work-tree=dir1 stash
+ls .git/third
+stock rev-parse HEAD~1 >shallow
+printf 'HEAD\n' | GIT_SHALLOW_FILE=shallow git -C dir1 pack-objects -q --revs --stdout | od -An -tx1 -j8 -N4
+printf 'HEAD\n' | GIT_SHALLOW_FILE=../shallow git -C .git pack-objects -q --revs --stdout | od -An -tx1 -j8 -N4
+
+## attributes of a tree that does not exist
+# exits: 128 128 128 128 128
+history 2
+stock init -q --bare there.git
+stock update-ref refs/heads/attributes HEAD
+git --attr-source=attributes push -q there.git main
+echo x >>dir1/file1
+for command in show-ref reflog write-tree fsck 'update-ref refs/heads/new HEAD' 'for-each-ref' 'commit-graph write' \
+    'hash-object --stdin' 'hash-object --no-filters dir1/file1' 'hash-object dir1/file1' 'hash-object -w dir1/file1' \
+    'add .' 'update-index dir1/file1' 'repack -adfq'; do
+    echo "$command"
+    git --attr-source=nothing $command </dev/null
+done
+
+## a file of pathspecs at the top of a work tree that is elsewhere
+# needs git: 2.55
+# exits: 128 128 128 128
+history 3
+mkdir -p top/sub
+echo dir2 >list
+echo sub >top/list
+echo x >top/sub/y
+echo dir1 >only
+git --git-dir=.git --work-tree=top add -v --pathspec-from-file=list
+git --git-dir=.git --work-tree=top add -v --pathspec-from-file=only
+git add --pathspec-from-file=
+git add --pathspec-from-file= --pathspec-file-nul
+stock config core.worktree ../top
+echo z >>top/sub/y
+git add -v --pathspec-from-file=list
+git stash push --pathspec-from-file=only
+git -C top/sub add -v --pathspec-from-file=nothing
+stock config --unset core.worktree
+
+## hash-object reads no index, and passes a repository by that it does not know
+# exits: 128
+history 1
+printf '*.t text\n' >.gitattributes
+stock add .gitattributes
+rm .gitattributes
+printf 'a\r\nb\r\n' >a.t
+git hash-object a.t
+cp a.t staged
+stock add staged
+git -c core.autocrlf=true hash-object staged
+head -c 50 .git/index >.git/part
+mv .git/index .git/saved
+mv .git/part .git/index
+git hash-object a.t
+git hash-object -w a.t
+git hash-object --stdin --path=a.t <a.t
+mv .git/saved .git/index
+stock config core.repositoryFormatVersion 1
+stock config extensions.nonsense 1
+git hash-object dir1/file1
+git hash-object -w dir1/file1
+echo x | git hash-object --stdin
+cp .git/config saved
+sed -i '/nonsense/d; s/Version = 1/Version = 5/' .git/config
+git hash-object dir1/file1
+sed -i 's/Version = 5/Version = 0/' .git/config
+
+## of the marks assume-unchanged and skip-worktree, only the first is changed
+history 1
+for options in '--skip-worktree --no-assume-unchanged' '--assume-unchanged --skip-worktree' \
+    '--no-assume-unchanged --skip-worktree' '--skip-worktree' '--no-skip-worktree --assume-unchanged' \
+    '--no-skip-worktree --no-assume-unchanged' '--no-skip-worktree'; do
+    git update-index $options dir1/file1
+    stock ls-files -v dir1
+done

@@ -17,6 +17,7 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = repository_with_replacements(call)?;
     let request = request(call, args)?;
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     ref_filter::list(call, &repository, &request)
 }
 

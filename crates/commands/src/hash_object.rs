@@ -11,10 +11,9 @@ use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch, StreamError, name_blob_stream};
 use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
-use packrace_worktree::index::Index;
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, none_found, repository, repository_if_any};
+use crate::call::discovery::{in_directory, none_found, repository, repository_if_known};
 use crate::call::fatal::Fatal;
 use crate::options::HashObjectOptions;
 use crate::work_tree::{WorkTree, path_from_top_of};
@@ -38,7 +37,7 @@ pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
     }
     let found = match args.write {
         true => Some(repository(call)?),
-        false => repository_if_any(call)?,
+        false => repository_if_known(call)?,
     };
     let mut hashing = Hashing::new(call, args, found.as_ref())?;
     let done = hashing.everything(stdin > 0);
@@ -57,7 +56,7 @@ struct Hashing<'a> {
     prefix: Vec<u8>,
     hash: HashKind,
     snapshot: Option<Arc<Snapshot>>,
-    filters: Option<(Filters, Index)>,
+    filters: Option<Filters>,
     big_file_bytes: u64,
     batch: Option<ObjectBatch>,
     /// Object names to print after the objects are stored.
@@ -142,7 +141,7 @@ impl<'a> Hashing<'a> {
             if stdin.read_until(b'\n', &mut line).map_err(Fatal::new)? == 0 {
                 return Ok(());
             }
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let text = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(&line);
             let path = unquote_line(text).ok_or_else(|| Fatal::new("line is badly quoted"))?;
             self.file(&path)?;
         }
@@ -185,9 +184,8 @@ impl<'a> Hashing<'a> {
         let Some(name) = name.filter(|_| self.repository.is_some()) else { return Ok(true) };
         let path = self.path_of(name);
         let mut messages = Vec::new();
-        let (filters, index) = self.filters()?;
-        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        Ok(!filters.needs_content(&path, &staged, &mut messages).map_err(Fatal::new)?)
+        let needs_content = self.filters()?.needs_content(&path, &nothing_staged, &mut messages);
+        Ok(!needs_content.map_err(Fatal::new)?)
     }
 
     /// The content as git stores it; unchanged if there is no name or the object is no blob.
@@ -200,9 +198,7 @@ impl<'a> Hashing<'a> {
         let path = self.path_of(name);
         let purpose = if self.args.write { Purpose::Store } else { Purpose::Compare };
         let mut messages = Vec::new();
-        let (filters, index) = self.filters()?;
-        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        let converted = filters.to_git(&path, &content, purpose, &staged, &mut messages);
+        let converted = self.filters()?.to_git(&path, &content, purpose, &nothing_staged, &mut messages);
         let converted = converted.map(|converted| match converted {
             Cow::Borrowed(_) => None,
             Cow::Owned(converted) => Some(converted),
@@ -217,7 +213,7 @@ impl<'a> Hashing<'a> {
         inside.unwrap_or_else(|| name.strip_prefix(b"/").unwrap_or(name).to_vec())
     }
 
-    fn filters(&mut self) -> Result<&mut (Filters, Index), Fatal> {
+    fn filters(&mut self) -> Result<&mut Filters, Fatal> {
         if self.filters.is_none() {
             let (Some(repository), Some(snapshot)) = (self.repository, &self.snapshot) else {
                 return Err(none_found(self.call));
@@ -226,10 +222,11 @@ impl<'a> Hashing<'a> {
                 Some(work_tree) => work_tree.top.clone(),
                 None => in_directory(self.call, Path::new("."))?,
             };
+            repository.check_attribute_tree()?;
             let mut messages = Vec::new();
             let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut messages);
             messages.iter().for_each(|line| error_line!(self.call, "{line}"));
-            self.filters = Some((filters.map_err(Fatal::new)?, Index::read(repository)?));
+            self.filters = Some(filters.map_err(Fatal::new)?);
         }
         Ok(self.filters.as_mut().expect("just made"))
     }
@@ -312,6 +309,11 @@ impl<'a> Hashing<'a> {
         self.waiting.clear();
         written
     }
+}
+
+/// The index, which git does not read here.
+fn nothing_staged(_: &[u8]) -> Option<ObjectId> {
+    None
 }
 
 fn unable(writes: bool, shown: &str) -> Fatal {

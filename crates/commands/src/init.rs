@@ -33,6 +33,9 @@ Names commonly chosen instead of 'master' are 'main', 'trunk' and
 \tgit branch -m <name>
 ";
 
+/// The longest chain of symbolic links.
+const MAX_LINKS: usize = 32;
+
 /// Implements `git init`.
 pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     if args.separate_git_dir.is_some() && args.bare {
@@ -162,6 +165,12 @@ impl InitTarget {
         // A bare repository is in the directory that was typed, whatever GIT_DIR says.
         let Some(named) = named.filter(|_| !is_said_bare || args.directory.is_none()) else {
             let git_dir = if is_said_bare { base.to_owned() } else { base.join(".git") };
+            let is_link = matches!(packrace_os::read_link(&git_dir, Role::Config), Ok(Some(_)));
+            if is_link && !is_said_bare && !git_dir.is_file() {
+                // It may lead to a repository that is yet to be made, which has another name in any case.
+                let git_dir = absolute(base, Path::new(".git"))?;
+                return Ok(InitTarget { git_dir, is_bare: false, work_tree: Some(base.to_owned()) });
+            }
             return Ok(InitTarget { git_dir, is_bare: is_said_bare, work_tree: None });
         };
         if named.as_os_str().is_empty() {
@@ -226,7 +235,8 @@ fn make_start(start: &Path, directory: &Path) -> Result<PathBuf, Fatal> {
         durable::make_dir(dir, |mode| mode, Role::Config)
             .map_err(|error| cannot(&packrace_os::reason(&error)))?;
     }
-    packrace_os::real_path(&path).map_err(|error| cannot(&packrace_os::reason(&error)))
+    // A link that leads nowhere is in the way.
+    packrace_os::real_path(&path).map_err(|_| cannot("File exists"))
 }
 
 /// A path without links; its last component need not exist.
@@ -234,9 +244,17 @@ fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
     if path.as_os_str().is_empty() {
         return Err(Fatal::new("The empty string is not a valid path"));
     }
-    let path = base.join(path);
+    let typed = path;
+    let mut path = base.join(typed);
     if let Ok(real) = packrace_os::real_path(&path) {
         return Ok(real);
+    }
+    if let Ok(followed) = packrace_os::follow_links(&path, MAX_LINKS, Role::Config) {
+        if followed.is_link {
+            let shown = typed.display();
+            return Err(Fatal::new(format!("More than {MAX_LINKS} nested symlinks on path '{shown}'")));
+        }
+        path = followed.path;
     }
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
     match packrace_os::real_path(parent) {

@@ -16,6 +16,7 @@ const FAILED: u8 = 255;
 /// Implements `git pack-refs`.
 pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
+    call.environment.namespace(&call.globals)?;
     let mut changes = RefChanges::new(&repository, call)?;
     let is_one_of = |patterns: &[std::ffi::OsString], name: &[u8]| {
         patterns
@@ -30,7 +31,8 @@ pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
         };
         is_included && !is_one_of(&args.exclude, name)
     };
-    let which = refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune, is_auto: args.auto };
+    let (prunes, is_auto) = (!args.no_prune, args.auto);
+    let which = refs::PackRefs { is_wanted: &is_wanted, prunes, is_auto, tells_kept: true };
     let packed = repository.refs().pack(&which, &changes.writes, &mut changes.objects);
     packed.map_err(|error| match repository.refs().backend() {
         // As in git, which ends with another code here.

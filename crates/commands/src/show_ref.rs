@@ -43,10 +43,11 @@ pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
         return exists(call, &repository, &patterns);
     }
     let mut listing = ShowRefListing::new(call, &repository, args)?;
-    match args.verify {
-        true => listing.verify(&patterns),
-        false => listing.list(&patterns),
+    if args.verify {
+        return listing.verify(&patterns);
     }
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+    listing.list(&patterns)
 }
 
 fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
@@ -134,7 +135,7 @@ impl<'a> ShowRefListing<'a> {
 
     fn list(&mut self, patterns: &[&[u8]]) -> Result<(), Fatal> {
         let mut has_found = false;
-        let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        let refs = self.repository.refs().snapshot_with_broken(&[]).map_err(Fatal::new)?;
         let mut skipped = SkippedRefs::of(self.repository)?;
         if self.args.head
             && let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)?

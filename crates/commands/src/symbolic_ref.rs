@@ -41,7 +41,7 @@ pub fn run(call: &Call, args: &SymbolicRefOptions) -> Result<(), Fatal> {
 fn show(call: &Call, repository: &Repository, args: &SymbolicRefOptions, name: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs();
     let shown = String::from_utf8_lossy(name);
-    let Some(first) = target(refs, name)? else {
+    let Some(first) = target(refs, name, name)? else {
         return Err(match args.quiet {
             true => Fatal::silent(1),
             false => Fatal::new(format!("ref {shown} is not a symbolic ref")),
@@ -50,7 +50,7 @@ fn show(call: &Call, repository: &Repository, args: &SymbolicRefOptions, name: &
     let mut last = first;
     if !args.no_recurse {
         let mut depth = 1;
-        while let Some(next) = target(refs, &last)? {
+        while let Some(next) = target(refs, &last, name)? {
             depth += 1;
             if depth >= MAX_DEPTH {
                 return Err(Fatal::new(format!("No such ref: {shown}")));
@@ -65,17 +65,20 @@ fn show(call: &Call, repository: &Repository, args: &SymbolicRefOptions, name: &
     call.write_line(&last)
 }
 
-fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+/// The target of a symbolic ref to which `asked` leads. A broken ref is an error.
+fn target(refs: &RefStore, name: &[u8], asked: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    let no_such_ref = || Fatal::new(format!("No such ref: {}", String::from_utf8_lossy(asked)));
     if !is_well_formed(name) {
-        return Err(Fatal::new(format!("No such ref: {}", String::from_utf8_lossy(name))));
+        return Err(no_such_ref());
     }
     if !is_ref_name(name) {
         return Ok(None);
     }
-    Ok(match refs.read(name).map_err(Fatal::new)? {
-        Some(Value::Symbolic(target)) => Some(target),
-        _ => None,
-    })
+    match refs.read(name).map_err(Fatal::new)? {
+        Some(Value::Symbolic(target)) => Ok(Some(target)),
+        Some(Value::Id(_)) => Ok(None),
+        None => refs.exists(name).map(|_| None).map_err(|_| no_such_ref()),
+    }
 }
 
 /// Whether the name follows git-check-ref-format, which need not have two levels here.
@@ -85,7 +88,7 @@ fn is_well_formed(name: &[u8]) -> bool {
 
 fn delete(repository: &Repository, call: &Call, name: &[u8]) -> Result<(), Fatal> {
     let shown = String::from_utf8_lossy(name);
-    if target(repository.refs(), name)?.is_none() {
+    if target(repository.refs(), name, name)?.is_none() {
         return Err(Fatal::new(format!("Cannot delete {shown}, not a symbolic ref")));
     }
     if name == b"HEAD" {

@@ -1,6 +1,7 @@
 //! Upstream and push targets of branches, from the configuration (git-config, `branch.*`, `remote.*`,
 //! `push.default`; git-fetch, `<refspec>`).
 
+use packrace_store::refs::is_good_name;
 use packrace_store::{Config, Repository};
 
 use crate::call::fatal::Fatal;
@@ -40,6 +41,14 @@ impl<'a> Tracking<'a> {
                 return Err(Fatal::new("bad config variable 'push.default'").after(lines));
             }
         };
+        // Of any remote, as in git.
+        for (_, key, value) in config.subsections("remote") {
+            if key == b"fetch"
+                && let Some(text) = value.filter(|text| !Refspec::is_good(text))
+            {
+                return Err(Fatal::new(format!("invalid refspec '{}'", String::from_utf8_lossy(text))));
+            }
+        }
         Ok(Tracking { config, push_default })
     }
 
@@ -81,7 +90,8 @@ impl<'a> Tracking<'a> {
             return Ok(self.tracked(&remote, &full));
         }
         let specs = self.refspecs(&remote, "push");
-        if !specs.is_empty() {
+        // One without a colon maps no ref, but it counts.
+        if !self.all("remote", &remote, "push").is_empty() {
             let there = specs.iter().find_map(|spec| spec.map(&full));
             return Ok(there.and_then(|there| self.tracked(&remote, &there)));
         }
@@ -159,6 +169,24 @@ impl Refspec {
         is_good.then(|| Refspec { from: from.to_vec(), to: to.to_vec() })
     }
 
+    /// Whether git accepts this for fetching.
+    fn is_good(text: &[u8]) -> bool {
+        let stars = |text: &[u8]| text.iter().filter(|byte| **byte == b'*').count();
+        let is_name = |text: &[u8]| {
+            let plain: Vec<u8> = text.iter().map(|byte| if *byte == b'*' { b'x' } else { *byte }).collect();
+            stars(text) <= 1 && is_good_name(&[b"refs/", plain.as_slice()].concat())
+        };
+        if let Some(text) = text.strip_prefix(b"^") {
+            let is_id = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
+            return is_name(text) && !is_id;
+        }
+        let text = text.strip_prefix(b"+").unwrap_or(text);
+        let at = text.iter().position(|byte| *byte == b':');
+        let (from, to) = at.map_or((text, &b""[..]), |at| (&text[..at], &text[at + 1..]));
+        let is_side = |side: &[u8]| side.is_empty() || is_name(side);
+        is_side(from) && is_side(to) && stars(from) == stars(to)
+    }
+
     /// The destination of a ref.
     fn map(&self, name: &[u8]) -> Option<Vec<u8>> {
         let star = |text: &[u8]| text.iter().position(|byte| *byte == b'*');
@@ -190,5 +218,16 @@ mod tests {
         check("refs/heads/*:refs/x", "refs/heads/main", None);
         check("^refs/heads/main", "refs/heads/main", None);
         check("refs/heads/main", "refs/heads/main", None);
+    }
+
+    #[test]
+    fn refspecs_for_fetching() {
+        for good in ["", "+", ":", ":x", "x:", "bad", "HEAD", "@", "^x", "^a*", "*:*", "+a*b:c*", "-x:y"] {
+            assert!(Refspec::is_good(good.as_bytes()), "{good}");
+        }
+        for bad in ["a:b:c", "a b", "a*", "a*:b", "a:*", "a*b*:c*d*", "a..b:c", "/x", "x/", "^", "^a:b"] {
+            assert!(!Refspec::is_good(bad.as_bytes()), "{bad}");
+        }
+        assert!(!Refspec::is_good(format!("^{}", "1".repeat(40)).as_bytes()));
     }
 }

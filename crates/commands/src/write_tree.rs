@@ -17,9 +17,9 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let options = BatchOptions::of(repository.config())?;
     let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
     let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
-    let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
+    let dir = directory(prefix);
     let id =
-        lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
+        lock.index_mut().write_tree(&batch, &dir, args.missing_ok).map_err(|error| failed(call, &error))?;
     let id = id.ok_or_else(|| {
         let prefix = String::from_utf8_lossy(prefix);
         Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
@@ -38,6 +38,15 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
         }
     }
     call.write_line(id.to_string())
+}
+
+/// The directory of a prefix: as in git, several slashes behind a name count as one, and any before the first are kept.
+fn directory(prefix: &[u8]) -> Vec<u8> {
+    if prefix.starts_with(b"/") {
+        return prefix.to_vec();
+    }
+    let names: Vec<&[u8]> = prefix.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+    names.join(&b'/')
 }
 
 fn failed(call: &Call, error: &TreeError) -> Fatal {

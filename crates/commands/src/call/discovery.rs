@@ -9,6 +9,12 @@ use packrace_store::{OpenOptions, Repository, RepositorySearch};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::call::printable::harmless;
+use crate::call::relative_paths::{IndexStart, has_relative_paths, starting_at};
+
+/// How messages about a format begin that this program does not know, and git neither.
+const UNKNOWN_FORMATS: [&str; 3] =
+    ["unknown repository extension", "repo version is 0, but v1-only extension", "Expected git repo version"];
 
 /// The repository of a command without a repository argument: `--git-dir` or `GIT_DIR`, else the first one
 /// found upwards from the current directory (gitrepository-layout).
@@ -16,9 +22,17 @@ pub fn repository(call: &Call) -> Result<Repository, Fatal> {
     repository_if_any(call)?.ok_or_else(|| none_found(call))
 }
 
-/// The same for a command that shows or names history, in which objects are replaced.
+/// The same for a command that shows or names history, in which objects are replaced. If it uses the index, it works at
+/// the top.
 pub fn repository_with_replacements(call: &Call) -> Result<Repository, Fatal> {
-    repository_with(call, call.replacing_options()?)
+    checked(call, find(call, call.replacing_options()?, IndexStart::Top)?)
+}
+
+/// The same for a command that works at the top of the work tree, on files that have attributes.
+pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
+    let repository = checked(call, find(call, call.fetching_options()?, IndexStart::Top)?)?;
+    repository.check_attribute_tree()?;
+    Ok(repository)
 }
 
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
@@ -26,14 +40,38 @@ pub fn repository_as_it_is(call: &Call) -> Result<Repository, Fatal> {
     repository_with(call, call.open_options()?)
 }
 
+/// The same for a command in which a wrong setting that it does not use does no harm, as in git.
+pub fn repository_with_any_settings(call: &Call) -> Result<Repository, Fatal> {
+    find(call, call.fetching_options()?, IndexStart::Git)?.ok_or_else(|| none_found(call))
+}
+
 /// As [`repository`], for a command that can run without one.
 pub fn repository_if_any(call: &Call) -> Result<Option<Repository>, Fatal> {
-    find(call, call.fetching_options()?)
+    let repository = find(call, call.fetching_options()?, IndexStart::Git)?;
+    repository.as_ref().map_or(Ok(()), Repository::check_settings)?;
+    Ok(repository)
+}
+
+/// The same; as in git, one in an unknown format is passed by with a warning.
+pub fn repository_if_known(call: &Call) -> Result<Option<Repository>, Fatal> {
+    match repository_if_any(call) {
+        Err(fatal) if UNKNOWN_FORMATS.iter().any(|words| fatal.message.starts_with(words)) => {
+            call.error_line(format_args!("warning: {}", harmless(&fatal.message)));
+            Ok(None)
+        }
+        found => found,
+    }
 }
 
 /// The repository, opened with the given options.
 pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, Fatal> {
-    find(call, options)?.ok_or_else(|| none_found(call))
+    checked(call, find(call, options, IndexStart::Git)?)
+}
+
+fn checked(call: &Call, found: Option<Repository>) -> Result<Repository, Fatal> {
+    let repository = found.ok_or_else(|| none_found(call))?;
+    repository.check_settings()?;
+    Ok(repository)
 }
 
 /// That there is no repository, in git's words.
@@ -55,7 +93,42 @@ pub fn none_found(call: &Call) -> Fatal {
     }
 }
 
-fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> {
+/// Git searches from the current directory, and then goes to the top of the work tree if that contains it. Relative paths
+/// in variables lead from where git is.
+fn find(call: &Call, options: OpenOptions, index_start: IndexStart) -> Result<Option<Repository>, Fatal> {
+    let real = |path: PathBuf| packrace_os::real_path(&path).unwrap_or(path);
+    let typed = in_directory(call, Path::new(""))?;
+    // Without `-C`, paths stay as they are.
+    let start = if typed.as_os_str().is_empty() { typed } else { real(typed) };
+    let Some(mut found) = find_once(call, starting_at(&options, &start, index_start))? else {
+        return Ok(None);
+    };
+    if has_relative_paths(&options)
+        && let Some(top) = found.0.work_tree()?
+    {
+        let (top, here) = (real(top), real(in_directory(call, Path::new("."))?));
+        if here != top && here.starts_with(&top) {
+            let Some(again) = find_once(call, starting_at(&options, &top, index_start))? else {
+                return Ok(None);
+            };
+            found = again;
+        }
+    }
+    let (mut repository, shown) = found;
+    let is_plain = repository.git_dir() == repository.common_dir() && repository.own_work_tree().is_none();
+    if let Some(shown) = shown.filter(|_| is_plain) {
+        repository.show_as(shown);
+    }
+    // It is read, and wrong values are refused, also where it does not matter.
+    repository.config().boolean("core.bare")?;
+    if call.environment.init.work_tree.is_none() {
+        check_work_tree(call, &repository)?;
+    }
+    Ok(Some(repository))
+}
+
+/// Opens the repository, with what git calls its directory if not by its path.
+fn find_once(call: &Call, options: OpenOptions) -> Result<Option<(Repository, Option<PathBuf>)>, Fatal> {
     let current = || packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new);
     let mut options = OpenOptions { strict: true, ..options };
     if let Some(top) = &call.environment.init.work_tree {
@@ -64,51 +137,40 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
         }
         options.work_tree.named = Some(current()?.join(top));
     }
-    if call.environment.has_empty_place() {
+    if call.environment.has_no_place(&|path| in_directory(call, path).is_ok_and(|path| path.is_dir())) {
         return Ok(None);
     }
-    let (mut repository, shown) = if let Some(path) = named_git_dir(call) {
+    if let Some(path) = named_git_dir(call) {
         if path.as_os_str().is_empty() {
             return Ok(None);
         }
         options.work_tree.default = Some(current()?);
-        match Repository::open(&in_directory(call, path)?, &options) {
-            Err(error) if error.is_no_repository() => return Ok(None),
-            opened => (opened?, options.work_tree.named.is_none().then(|| path.clone())),
-        }
-    } else {
-        // A repository found by search may belong to another user, whose configuration is not trusted.
-        options.check_ownership = true;
-        let open = |found: &Candidate| {
-            let work_tree = found.work_tree.map(Path::to_owned);
-            let search = Some(RepositorySearch { start: found.start.to_owned(), work_tree });
-            match Repository::open(&found.git_dir, &OpenOptions { search, ..options.clone() }) {
-                // As in git, what is only named so is passed by.
-                Err(error) if error.is_no_repository() => Ok(None),
-                opened => {
-                    let repository = opened?;
-                    check_bare(&repository, found)?;
-                    // Not a file that leads elsewhere.
-                    let shown = found.shown.filter(|_| repository.git_dir() == found.git_dir);
-                    Ok(Some((repository, shown.map(PathBuf::from))))
-                }
-            }
+        return match Repository::open(&in_directory(call, path)?, &options) {
+            Err(error) if error.is_no_repository() => Ok(None),
+            opened => Ok(Some((opened?, options.work_tree.named.is_none().then(|| path.clone())))),
         };
-        match search(call, open)? {
-            Discovery::Found(found) => found,
-            Discovery::MountPoint(_) | Discovery::Nothing => return Ok(None),
+    }
+    // A repository found by search may belong to another user, whose configuration is not trusted.
+    options.check_ownership = true;
+    let open = |found: &Candidate| {
+        let work_tree = found.work_tree.map(Path::to_owned);
+        let search = Some(RepositorySearch { start: found.start.to_owned(), work_tree });
+        match Repository::open(&found.git_dir, &OpenOptions { search, ..options.clone() }) {
+            // As in git, what is only named so is passed by.
+            Err(error) if error.is_no_repository() => Ok(None),
+            opened => {
+                let repository = opened?;
+                check_bare(&repository, found)?;
+                // Not a file that leads elsewhere.
+                let shown = found.shown.filter(|_| repository.git_dir() == found.git_dir);
+                Ok(Some((repository, shown.map(PathBuf::from))))
+            }
         }
     };
-    let is_plain = repository.git_dir() == repository.common_dir() && repository.own_work_tree().is_none();
-    if let Some(shown) = shown.filter(|_| is_plain) {
-        repository.show_as(shown);
+    match search(call, open)? {
+        Discovery::Found(found) => Ok(Some(found)),
+        Discovery::MountPoint(_) | Discovery::Nothing => Ok(None),
     }
-    // It is read, and wrong values are refused, also where it does not matter.
-    repository.config().boolean("core.bare")?;
-    if options.work_tree.named.is_none() {
-        check_work_tree(call, &repository)?;
-    }
-    Ok(Some(repository))
 }
 
 /// The repository that the caller names.
@@ -181,6 +243,7 @@ fn search<T>(
     call: &Call,
     open: impl Fn(&Candidate<'_>) -> Result<Option<T>, Fatal>,
 ) -> Result<Discovery<T>, Fatal> {
+    call.environment.booleans.check(&["GIT_DISCOVERY_ACROSS_FILESYSTEM"])?;
     let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;

@@ -10,6 +10,8 @@ use packrace_store::refs::{RefStorage, is_good_name};
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, shell_quoted, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
+use crate::call::booleans::BadBooleans;
+use crate::call::config_parameters::{parse_parameters, split_assignment};
 use crate::call::discovery_limits::DiscoveryLimits;
 use crate::call::fatal::Fatal;
 use crate::call::history_variables::HistoryVariables;
@@ -81,6 +83,8 @@ pub struct Environment {
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
     passed_on: Vec<(OsString, OsString)>,
+    /// What is no boolean where one is needed.
+    pub booleans: BadBooleans,
     /// Whether no hints are given, whatever `advice.*` says (`GIT_ADVICE`).
     pub has_no_advice: bool,
     /// Whether missing objects are fetched, if it is set (`GIT_NO_LAZY_FETCH`).
@@ -209,6 +213,7 @@ impl Environment {
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
+            booleans: BadBooleans::from_lookup(get),
             has_no_advice: is_off("GIT_ADVICE"),
             lazy_fetch: get("GIT_NO_LAZY_FETCH").map(|_| !flag("GIT_NO_LAZY_FETCH")),
             is_paged: flag("GIT_PAGER_IN_USE"),
@@ -313,15 +318,18 @@ impl Environment {
         Environment { last_config: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Whether a variable says that there is no repository: where it could be is empty.
-    pub(crate) fn has_empty_place(&self) -> bool {
-        [&self.object_directory, &self.common_dir].into_iter().flatten().any(|path| !is_named(path))
+    /// Whether a variable says that there is no repository: where it could be is empty, or no directory.
+    pub(crate) fn has_no_place(&self, is_dir: &dyn Fn(&Path) -> bool) -> bool {
+        let is_none = |path: &PathBuf, below: &str| !is_named(path) || !is_dir(&path.join(below));
+        self.object_directory.iter().any(|path| is_none(path, ""))
+            || self.common_dir.iter().any(|path| is_none(path, "refs"))
     }
 
     fn config_sources(&self, globals: &GlobalOptions) -> Result<ConfigSources, Fatal> {
         if let Some(error) = &self.config_count_error {
             return Err(Fatal::new(error));
         }
+        self.booleans.check(&["GIT_CONFIG_NOSYSTEM", "GIT_NO_LAZY_FETCH"])?;
         let system = self.config_system.clone().unwrap_or_else(|| SYSTEM_CONFIG.into());
         let xdg = self.xdg_config_home.clone();
         let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
@@ -446,61 +454,6 @@ fn spec_defaults(flag: &dyn Fn(&str) -> bool) -> SpecDefaults {
     }
 }
 
-fn split_assignment(text: &str) -> (String, Option<String>) {
-    match text.split_once('=') {
-        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-        None => (text.to_owned(), None),
-    }
-}
-
-/// Parses `'name=value' 'name'='value' 'name'=`, each part quoted for a shell.
-fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    while !rest.is_empty() {
-        let (name, after) = unquote(rest)?;
-        match after.strip_prefix('=') {
-            None => {
-                found.push(split_assignment(&name));
-                rest = after;
-            }
-            Some(after) if after.is_empty() || after.starts_with(' ') => {
-                found.push((name, None));
-                rest = after;
-            }
-            Some(after) => {
-                let (value, after) = unquote(after)?;
-                found.push((name, Some(value)));
-                rest = after;
-            }
-        }
-        if !rest.is_empty() && !rest.starts_with(' ') {
-            return None;
-        }
-        rest = rest.trim_start();
-    }
-    Some(found)
-}
-
-/// One word in single quotes; `'\''` and `'\!'` stand for the characters themselves.
-fn unquote(text: &str) -> Option<(String, &str)> {
-    let mut rest = text.strip_prefix('\'')?;
-    let mut word = String::new();
-    loop {
-        let end = rest.find('\'')?;
-        word.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        let escaped = rest.strip_prefix('\\').and_then(|after| after.chars().next());
-        match escaped.filter(|character| matches!(character, '\'' | '!')) {
-            Some(character) if rest[2..].starts_with('\'') => {
-                word.push(character);
-                rest = &rest[3..];
-            }
-            _ => return Some((word, rest)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -517,26 +470,6 @@ mod tests {
         check("-1", None);
         check("1x", None);
         check("99999999999999999g", None);
-    }
-
-    #[test]
-    fn parameters() {
-        let check = |text: &str, expect: Option<&[(&str, Option<&str>)]>| {
-            let got = parse_parameters(text);
-            let got: Option<Vec<(&str, Option<&str>)>> = got
-                .as_ref()
-                .map(|list| list.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect());
-            assert_eq!(got.as_deref(), expect, "{text}");
-        };
-        check("", Some(&[]));
-        check(
-            "'a.b=c' 'd.e'='f g'  'h.i'=",
-            Some(&[("a.b", Some("c")), ("d.e", Some("f g")), ("h.i", None)]),
-        );
-        check(r"'a.b=it'\''s'", Some(&[("a.b", Some("it's"))]));
-        check("a.b=c", None);
-        check("'a.b=c", None);
-        check("'a.b=c'x", None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Fatal {
 impl Fatal {
     /// A fatal error.
     pub fn new(message: impl ToString) -> Self {
-        let message = message.to_string();
+        let message = without_numbers(message.to_string());
         let word = "fatal: ";
         Fatal { message, code: 128, usage_of: None, is_for_git: false, word, before: Vec::new() }
     }
@@ -84,9 +84,21 @@ impl Fatal {
     }
 }
 
+/// The text without the numbers that errors of the system have behind them: git shows none.
+fn without_numbers(mut text: String) -> String {
+    while let Some(at) = text.find(" (os error ") {
+        let Some(length) = text[at..].find(')') else { break };
+        text.replace_range(at..=at + length, "");
+    }
+    text
+}
+
 impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {
-        Fatal::new(error)
+        match error.bad_setting() {
+            Some(place) => Fatal::new(place).after(format!("error: {error}\n")),
+            None => Fatal::new(error),
+        }
     }
 }
 

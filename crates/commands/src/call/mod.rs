@@ -1,5 +1,7 @@
 //! One call of a command: global options, environment and streams.
 
+pub mod booleans;
+mod config_parameters;
 pub mod discovery;
 pub mod discovery_limits;
 pub mod environment;
@@ -10,6 +12,7 @@ pub mod http_variables;
 pub mod identity;
 pub mod left_to_git;
 pub mod printable;
+mod relative_paths;
 pub mod streams;
 pub mod users;
 

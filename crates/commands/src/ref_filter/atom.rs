@@ -125,6 +125,8 @@ pub enum PersonPart {
         is_local_part: bool,
     },
     Date(DateFormat),
+    /// A date in no form that git knows, with what it says when there is a date to write.
+    BadDate(String),
 }
 
 impl Field {
@@ -257,7 +259,12 @@ fn person(name: &str, argument: Option<&[u8]>, is_terminal: bool) -> Result<Opti
         "" if argument.is_some() && who != Who::Creator => return Ok(Some(Field::Nothing)),
         "" => PersonPart::Whole,
         // An empty format was refused earlier.
-        "date" => PersonPart::Date(DateFormat::parse(argument.unwrap_or_default(), is_terminal)?),
+        "date" => match DateFormat::parse(argument.unwrap_or_default(), is_terminal) {
+            Ok(format) => PersonPart::Date(format),
+            // What git knows and packrace does not is refused at once.
+            Err(error) if error.message.starts_with("date format is not supported") => return Err(error),
+            Err(error) => PersonPart::BadDate(error.message),
+        },
         _ if who == Who::Creator => return Ok(None),
         "name" => match argument {
             None => PersonPart::Name { is_mapped: false },

@@ -238,7 +238,7 @@ impl<'a> Values<'a> {
         let is_mapped = match part {
             PersonPart::Name { is_mapped } | PersonPart::Email { is_mapped, .. } => *is_mapped,
             PersonPart::Whole if who == Who::Creator => self.mapped_creators.is_mapped(kind, is_deref),
-            PersonPart::Whole | PersonPart::Date(_) => false,
+            PersonPart::Whole | PersonPart::Date(_) | PersonPart::BadDate(_) => false,
         };
         if !has_line || !is_mapped {
             return Ok(None);
@@ -522,6 +522,8 @@ fn write_person(line: &[u8], part: &PersonPart, now: i64, out: &mut Vec<u8>) -> 
                 format.write(moment, now, out)?;
             }
         }
+        PersonPart::BadDate(words) if !line.is_empty() => return Err(Fatal::new(words)),
+        PersonPart::BadDate(_) => {}
         part => out.extend_from_slice(message::person_part(line, part)),
     }
     Ok(())

@@ -5,7 +5,7 @@ use packrace_object::ObjectId;
 use packrace_store::Config;
 use packrace_store::refs::Peeled;
 
-use super::atom::{Atom, PersonPart};
+use super::atom::{Atom, Field, PersonPart};
 use super::color;
 use super::context::ParseContext;
 use super::fields::Values;
@@ -245,7 +245,12 @@ fn placeholder_value(text: &[u8], style: &LogStyle) -> Result<Option<(PartValue,
     }
     let Some((field, length)) = field_of(text, style) else { return Ok(None) };
     let mut context = ParseContext { is_terminal: style.is_terminal, ..ParseContext::default() };
-    Ok(Some((PartValue::Field(Atom::parse(&field, &mut context)?), length)))
+    let atom = Atom::parse(&field, &mut context)?;
+    // Unlike in a format for refs, it is refused whether or not there is a date.
+    if let Field::Person(_, PersonPart::BadDate(words)) = &atom.field {
+        return Err(Fatal::new(words));
+    }
+    Ok(Some((PartValue::Field(atom), length)))
 }
 
 /// The field that a placeholder stands for, and the placeholder's length.

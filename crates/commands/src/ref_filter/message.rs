@@ -20,7 +20,7 @@ pub fn person_line(data: &[u8], who: Who) -> &[u8] {
 /// A part of a person line, except the date.
 pub fn person_part<'a>(line: &'a [u8], part: &PersonPart) -> &'a [u8] {
     match part {
-        PersonPart::Whole | PersonPart::Date(_) => line,
+        PersonPart::Whole | PersonPart::Date(_) | PersonPart::BadDate(_) => line,
         PersonPart::Name { .. } => {
             let end = line.windows(2).position(|pair| pair == b" <");
             end.map_or(&[], |end| &line[..end])

@@ -34,7 +34,7 @@ impl SortKey {
         };
         let version = text.strip_prefix(b"version:").or_else(|| text.strip_prefix(b"v:"));
         let text = version.unwrap_or(text);
-        let atom = match Format::is_control(text)? {
+        let atom = match text == b"rest" || Format::is_control(text)? {
             // Git accepts these, with equal values for all refs.
             true => Atom { field: Field::Nothing, is_deref: false },
             false => Atom::parse(text, context)?,

@@ -11,12 +11,12 @@ use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_g
 use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
-use crate::call::discovery::{repository, repository_with_replacements};
+use crate::call::discovery::{repository, repository_with_any_settings, repository_with_replacements};
 use crate::call::fatal::Fatal;
 use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
 };
-use crate::ref_changes::RefChanges;
+use crate::ref_changes::{RefChanges, ends_all};
 use crate::revisions::{entry, logged_name, moment, number};
 
 /// Exit code of git's failing subcommands.
@@ -28,23 +28,23 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
         ReflogOptions::Show(args) => show::run(call, &repository_with_replacements(call)?, args),
         ReflogOptions::List { arguments } => match arguments.first() {
             Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
-            None => list(call, &repository(call)?),
+            None => list(call, &repository_with_any_settings(call)?),
         },
         ReflogOptions::Exists { names } => match names.first() {
             None => Err(Fatal::usage_of("reflog exists")),
-            Some(name) => exists(&repository(call)?, name.as_encoded_bytes()),
+            Some(name) => exists(&repository_with_any_settings(call)?, name.as_encoded_bytes()),
         },
         ReflogOptions::Write { arguments } => {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
             let [name, old, new, message] = arguments.as_slice() else {
                 return Err(Fatal::usage_of("reflog write"));
             };
-            let repository = repository(call)?;
+            let repository = repository_with_any_settings(call)?;
             let changes = RefChanges::new(&repository, call)?;
             write(&repository, changes, name, [old, new], message)
         }
         ReflogOptions::Delete(args) => {
-            let repository = repository(call)?;
+            let repository = repository_with_any_settings(call)?;
             let changes = RefChanges::new(&repository, call)?;
             delete(&repository, changes, args)
         }
@@ -53,7 +53,7 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
                 let words = "usage: references specified along with --all\n";
                 return Err(Fatal::silent(129).after(words));
             }
-            let repository = repository(call)?;
+            let repository = repository_with_any_settings(call)?;
             let changes = RefChanges::new(&repository, call)?;
             drop_logs(&repository, &changes, args)
         }
@@ -80,7 +80,7 @@ fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {
 }
 
 fn exists(repository: &Repository, name: &[u8]) -> Result<(), Fatal> {
-    if !is_good_name(name) && !is_good_name(&[b"refs/", name].concat()) {
+    if name == b"@" || !is_good_name(name) && !is_good_name(&[b"refs/", name].concat()) {
         return Err(Fatal::new(format!("invalid ref format: {}", String::from_utf8_lossy(name))));
     }
     let is_there = is_good_name(name) && repository.refs().log(name).map_err(Fatal::new)?.is_some();
@@ -109,12 +109,15 @@ fn write(
         parsed.push(id);
     }
     let added = LoggedChange::new(parsed[0], parsed[1], &changes.writes.who, message);
-    let written = repository.refs().edit_log(name, &changes.writes, &mut |log| {
+    let written = repository.refs().edit_log_with_hook(name, &changes.writes, &mut |log| {
         let mut changes = log.unwrap_or_default().to_vec();
         changes.push(added.clone());
         LogEdit::Replace { changes, value: None }
     });
-    written.map_err(|error| Fatal::new(format!("cannot commit reflog update: {error}")))
+    written.map_err(|error| match ends_all(&error) {
+        true => Fatal::new(error),
+        false => Fatal::new(format!("cannot commit reflog update: {error}")),
+    })
 }
 
 fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteOptions) -> Result<(), Fatal> {

@@ -124,6 +124,7 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
 
 /// What placeholders take from options and configuration.
 fn style(call: &Call, repository: &Repository, options: &LogOptions) -> Result<LogStyle, Fatal> {
+    call.environment.booleans.check(&["GIT_PAGER_IN_USE"])?;
     let config = repository.config();
     let is_terminal = call.streams.output().is_terminal();
     let date = match &options.date {

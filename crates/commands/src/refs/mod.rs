@@ -3,11 +3,11 @@
 mod one_ref;
 
 use packrace_object::fsck::{Severities, Severity};
-use packrace_store::refs::{Backend, CheckedRefs, Migration};
+use packrace_store::refs::{Backend, CheckedRefs, Migration, PrepareError};
 use packrace_store::{FsckSettings, FsckUse};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::{repository, repository_with_any_settings};
 use crate::call::fatal::Fatal;
 use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
@@ -28,7 +28,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
             let name = name.as_encoded_bytes();
-            let repository = repository(call)?;
+            let repository = repository_with_any_settings(call)?;
             if repository.refs().exists(name).map_err(Fatal::error)? {
                 return Ok(());
             }
@@ -75,7 +75,7 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
 
 /// Migrates all refs to another format.
 fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
-    let repository = repository(call)?;
+    let repository = repository_with_any_settings(call)?;
     let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));
     if !args.arguments.is_empty() {
         return Err(misused("too many arguments"));
@@ -90,7 +90,11 @@ fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(&repository, call)?;
     let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
     let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
-    if let Some(dir) = moved.map_err(|error| failed(&error))? {
+    let moved = moved.map_err(|error| match error {
+        PrepareError::Vetoed(_) => Fatal::new(error),
+        error => failed(&error),
+    });
+    if let Some(dir) = moved? {
         // Below the git directory, unless refs are elsewhere.
         let shown = dir.strip_prefix(repository.git_dir()).ok().and_then(|below| {
             let tree = WorkTree::find(&repository, call).ok()?;

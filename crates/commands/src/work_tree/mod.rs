@@ -115,7 +115,7 @@ impl WorkTree {
             }
         }
         let mut path = parts.join(&b'/');
-        if ends_with_slash && !path.is_empty() && !typed.is_empty() {
+        if ends_with_slash && !path.is_empty() {
             path.push(b'/');
         }
         Ok(path)

@@ -9,7 +9,6 @@ use packrace_os::count::Role;
 use packrace_store::unquote_line;
 
 use crate::call::Call;
-use crate::call::discovery::in_directory;
 use crate::call::fatal::Fatal;
 
 /// The longest file.
@@ -20,14 +19,16 @@ pub(crate) struct PathspecSource<'a> {
     pub(crate) typed: &'a [OsString],
     pub(crate) file: Option<&'a OsString>,
     pub(crate) ends_in_nul: bool,
-    /// The directory that paths are relative to, also shown with the file's name.
+    /// The top of the work tree, where git reads the file, also if the current directory is elsewhere.
+    pub(crate) top: &'a Path,
+    /// The directory below it that paths are relative to, also shown with the file's name.
     pub(crate) prefix: &'a [u8],
 }
 
 impl PathspecSource<'_> {
     /// The pathspecs, as typed.
     pub(crate) fn read(&self, call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
-        let Some(file) = self.file else {
+        let Some(file) = self.file.filter(|file| !file.is_empty()) else {
             return match self.ends_in_nul {
                 true => Err(Fatal::new("the option '--pathspec-file-nul' requires '--pathspec-from-file'")),
                 false => Ok(self.typed.iter().map(|spec| spec.clone().into_vec()).collect()),
@@ -46,8 +47,8 @@ impl PathspecSource<'_> {
             call.streams.input().take(MAX_BYTES).read_to_end(&mut list).map_err(Fatal::new)?;
             return Ok(list);
         }
-        packrace_os::read_file(&in_directory(call, file)?, Role::WorkTree, MAX_BYTES).map_err(|error| {
-            let shown = Path::new(OsStr::from_bytes(self.prefix)).join(file);
+        let shown = Path::new(OsStr::from_bytes(self.prefix)).join(file);
+        packrace_os::read_file(&self.top.join(&shown), Role::WorkTree, MAX_BYTES).map_err(|error| {
             let why = packrace_os::reason(&error);
             Fatal::new(format!("could not open '{}' for reading: {why}", shown.display()))
         })

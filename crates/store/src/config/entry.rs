@@ -43,15 +43,6 @@ impl ConfigEntry {
         String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
     }
 
-    pub(super) fn missing_value(&self) -> Error {
-        let name = self.name_text();
-        let text = match &self.file {
-            Some(_) => format!("missing value for '{name}'"),
-            None => format!("unable to parse '{name}' from command-line config: missing value"),
-        };
-        Reason::Config(text).into()
-    }
-
     pub(super) fn name_text(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }

@@ -221,9 +221,7 @@ mod tests {
         };
         let receive = FsckUse::Receive;
         check(receive, "receive.fsck.badDate", Some("foo"), "Unknown fsck message type: 'foo'");
-        let missing = |name: &str| {
-            format!("unable to parse 'receive.fsck.{name}' from command-line config: missing value")
-        };
+        let missing = |name: &str| format!("missing value for 'receive.fsck.{name}'");
         check(receive, "receive.fsck.badDate", None, &missing("baddate"));
         check(receive, "receive.fsck.skipList", None, &missing("skiplist"));
         check(receive, "receive.fsck.nulInHeader", Some("warn"), "Cannot demote nulinheader to warn");

@@ -1,6 +1,7 @@
 //! Configuration by scope (git-config, "SCOPES"). This module reads neither the environment nor a home
 //! directory: the caller passes files and overrides.
 
+mod bad_setting;
 mod entry;
 pub(crate) mod fsck_settings;
 mod includes;
@@ -10,6 +11,7 @@ pub(crate) mod parameters;
 mod promisor;
 mod scopes;
 mod trust;
+mod usual;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,6 +22,7 @@ use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
+use bad_setting::missing_value;
 use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
@@ -272,7 +275,8 @@ impl Config {
     pub fn need_values(&self, names: &[&str]) -> Result<(), Error> {
         let names: Vec<_> = names.iter().map(|name| normalized(name)).collect();
         let missing = |entry: &&ConfigEntry| entry.value.is_none() && names.contains(&entry.name);
-        self.entries.iter().find(missing).map_or(Ok(()), |entry| Err(entry.missing_value()))
+        let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
+        Err(missing_value(entry, entry.file.as_deref()))
     }
 
     /// Names (sections and keys in lower case) and values that the repository itself sets.
@@ -351,10 +355,7 @@ impl Config {
             return Ok(None);
         };
         let Some(value) = &entry.value else { return Ok(Some(true)) };
-        parse_boolean(value).map(Some).ok_or_else(|| {
-            let (value, name) = (entry.value_text(), entry.name_text());
-            Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
-        })
+        parse_boolean(value).map(Some).ok_or_else(|| bad_boolean(entry))
     }
 
     fn last(&self, name: &str) -> Option<&ConfigEntry> {
@@ -367,6 +368,11 @@ impl Config {
         let entries = self.entries.iter().filter(|entry| is_wanted(entry.scope) && entry.name == name);
         entries.map(|entry| entry.value.clone().unwrap_or_default()).collect()
     }
+}
+
+fn bad_boolean(entry: &ConfigEntry) -> Error {
+    let (value, name) = (entry.value_text(), entry.name_text());
+    Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
 }
 
 /// How far an entry is trusted.

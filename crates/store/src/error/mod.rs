@@ -31,9 +31,9 @@ pub(crate) enum Reason {
     NotARepository(PathBuf),
     #[error("{0}")]
     Refused(String),
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", packrace_os::reason(.source))]
     OutOfReach { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", packrace_os::reason(.source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
@@ -53,6 +53,8 @@ pub(crate) enum Reason {
     Refs(#[from] refs::RefError),
     #[error("{0}")]
     Config(String),
+    #[error("{why}")]
+    Setting { why: String, place: String },
     #[error("{0}")]
     UnreadableConfig(String),
     #[error("{0}")]
@@ -75,6 +77,7 @@ impl Error {
             | Reason::Refused(_)
             | Reason::OutOfReach { .. }
             | Reason::Config(_)
+            | Reason::Setting { .. }
             | Reason::UnreadableConfig(_) => ErrorKind::Refused,
             Reason::Faulted(_) | Reason::Io { .. } | Reason::Unlockable { .. } => ErrorKind::Unavailable,
             Reason::Locked { .. } => ErrorKind::Conflict,
@@ -115,6 +118,14 @@ impl Error {
     /// Whether a configuration file outside of repositories exists but cannot be read.
     pub(crate) fn is_unreadable_config(&self) -> bool {
         matches!(&self.0, Reason::UnreadableConfig(_))
+    }
+
+    /// Where the setting is that this error is about: git says so in a line of its own, after the error.
+    pub fn bad_setting(&self) -> Option<&str> {
+        match &self.0 {
+            Reason::Setting { place, .. } => Some(place),
+            _ => None,
+        }
     }
 
     /// Whether an object is missing in the promisor remotes, too.

@@ -7,7 +7,7 @@ use super::ErrorKind;
 #[non_exhaustive]
 pub enum RefError {
     /// The file system failed.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", packrace_os::reason(.source))]
     Io {
         /// The file.
         path: PathBuf,

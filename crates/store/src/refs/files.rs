@@ -70,7 +70,7 @@ pub(super) fn read_loose(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<
 
 /// As above; calls `on_link` if there is a symbolic link. One whose target is the name of a ref is a symbolic ref, the old
 /// form (`core.preferSymlinkRefs`); others are followed, as in git.
-fn read_loose_noting(
+pub(super) fn read_loose_noting(
     dirs: &RefDirs,
     name: &[u8],
     hash: HashKind,
@@ -105,10 +105,8 @@ pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Op
         LooseFile::Is(LooseValue::Direct(id)) => Ok(Some(Value::Id(id))),
         LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
         LooseFile::Absent => Ok(PackedFile::read(dirs, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
-        LooseFile::Broken => {
-            tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
-            Ok(None)
-        }
+        // Only lists of refs tell of broken ones, as in git.
+        LooseFile::Broken => Ok(None),
     }
 }
 
@@ -203,6 +201,17 @@ impl RefFiles {
         loose.read(prefixes)?;
         let LooseRefs { found, broken, .. } = loose;
         Ok(RefFiles { loose: found, broken, packed: PackedFile::read(dirs, hash)? })
+    }
+
+    /// Reports broken loose refs.
+    pub(super) fn warn_of_broken(&self) {
+        for name in &self.broken {
+            let shown = String::from_utf8_lossy(name);
+            match is_good_name(name) {
+                true => tracing::warn!("ignoring broken ref {shown}"),
+                false => tracing::warn!("ignoring ref with broken name {shown}"),
+            }
+        }
     }
 
     /// The identity of `packed-refs` before it was opened.
@@ -376,7 +385,6 @@ impl<'a> LooseRefs<'a> {
                 if is_good_name(&full_name) {
                     self.read_file(full_name)?;
                 } else {
-                    tracing::warn!("ignoring ref with broken name {}", String::from_utf8_lossy(&full_name));
                     self.broken.insert(full_name);
                 }
             }
@@ -397,7 +405,7 @@ impl<'a> LooseRefs<'a> {
         !is_round
     }
 
-    /// Reads a loose ref, if it exists. A broken one is reported and skipped, as in git's listings.
+    /// Reads a loose ref, if it exists.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
         self.builder.look_ref(&name);
         // A changed link target does not show in anything that is checked.
@@ -405,7 +413,6 @@ impl<'a> LooseRefs<'a> {
         match read_loose_noting(self.dirs, &name, self.hash, &mut || builder.doubt())? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {
-                tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name));
                 self.broken.insert(name);
             }
             LooseFile::Absent => {}
@@ -420,8 +427,8 @@ fn is_good_directory(name: &[u8]) -> bool {
 
 fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<LooseValue> {
     if let Some(target) = bytes.strip_prefix(b"ref:") {
-        let target = target.trim_ascii();
-        return (!target.is_empty()).then(|| LooseValue::Symbolic(target.to_vec()));
+        // As in git, nothing is a target too, of which there is no ref: such a ref dangles.
+        return Some(LooseValue::Symbolic(target.trim_ascii().to_vec()));
     }
     let hex = bytes.get(..hash.len_in_hex())?;
     let is_ended = bytes.get(hex.len()).is_none_or(u8::is_ascii_whitespace);
@@ -445,7 +452,7 @@ mod tests {
         check(format!("{id}a\n"), None);
         check("ref: refs/heads/main\n".into(), Some(LooseValue::Symbolic(b"refs/heads/main".to_vec())));
         check("ref:refs/heads/main".into(), Some(LooseValue::Symbolic(b"refs/heads/main".to_vec())));
-        check("ref: \n".into(), None);
+        check("ref: \n".into(), Some(LooseValue::Symbolic(Vec::new())));
         check(String::new(), None);
         check("abc\n".into(), None);
     }

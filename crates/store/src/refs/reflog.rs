@@ -64,7 +64,7 @@ impl LoggedChange {
     }
 }
 
-/// The entries of a file. As in git, lines that cannot be parsed are skipped.
+/// The entries of a file. As in git, lines that cannot be parsed are skipped, and a last one without a line feed.
 pub(super) fn parse_lines(bytes: &[u8], hash: HashKind) -> Vec<LoggedChange> {
     let hex = hash.len_in_hex();
     let parse = |line: &[u8]| {
@@ -78,7 +78,8 @@ pub(super) fn parse_lines(bytes: &[u8], hash: HashKind) -> Vec<LoggedChange> {
         parse_who(who)?;
         Some(LoggedChange { old, new, who: who.to_vec(), message: message.to_vec(), update_index: None })
     };
-    bytes.split(|byte| *byte == b'\n').filter_map(parse).collect()
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines.filter_map(|line| parse(line.strip_suffix(b"\n")?)).collect()
 }
 
 /// Who changed a ref, and when.
@@ -142,6 +143,8 @@ mod tests {
         }
         // A truncated line.
         assert_eq!(parse_lines(&text[..text.len() - 3], HashKind::Sha1)[0], both[0]);
+        // As in git, one without its end is none.
+        assert_eq!(parse_lines(&text[..text.len() - 1], HashKind::Sha1), both[..1]);
     }
 
     #[test]

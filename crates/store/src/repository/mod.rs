@@ -274,6 +274,11 @@ impl Repository {
         &self.config
     }
 
+    /// Refuses settings that git refuses in every command, also where they do not matter.
+    pub fn check_settings(&self) -> Result<(), Error> {
+        self.config.check_usual(&|path| self.refs.shown(path))
+    }
+
     /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
         self.hash
@@ -411,17 +416,28 @@ impl Repository {
         }
     }
 
+    /// Refuses a tree of attributes that the environment names and that does not exist. For what looks attributes up: as
+    /// in git, the name does no harm elsewhere.
+    pub fn check_attribute_tree(&self) -> Result<(), Error> {
+        match self.outside.attribute_tree {
+            Some(_) => self.attribute_sources()?.check(),
+            None => Ok(()),
+        }
+    }
+
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {
         let AttributeFiles { outside, info } = self.attribute_files();
+        let tree = self.attribute_tree()?;
         Ok(AttributeSources {
             outside,
-            tree: self.attribute_tree()?,
+            lacks_tree: tree.is_none() && self.outside.attribute_tree.is_some(),
+            tree,
             info,
             folds_case: self.config.boolean("core.ignoreCase")?.unwrap_or(false),
         })
     }
 
-    /// As in git, a name from the environment must resolve to an object; one from the configuration need not.
+    /// The tree that the environment names, or else the configuration, if the name resolves.
     fn attribute_tree(&self) -> Result<Option<ObjectId>, Error> {
         let resolve = |name: &[u8]| -> Result<Option<ObjectId>, Error> {
             if let Some(id) = ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.hash) {
@@ -436,9 +452,7 @@ impl Repository {
             Ok(None)
         };
         if let Some(name) = &self.outside.attribute_tree {
-            let found = resolve(name.as_bytes())?;
-            let bad = || Reason::Refused("bad --attr-source or GIT_ATTR_SOURCE".to_owned());
-            return Ok(Some(found.ok_or_else(bad)?));
+            return resolve(name.as_bytes());
         }
         match self.config.string("attr.tree") {
             Some(name) => resolve(&name),

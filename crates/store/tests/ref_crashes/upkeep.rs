@@ -120,7 +120,8 @@ fn go_on(world: &mut World, view: &View, what: &str) {
 
 fn pack(prunes: bool) -> impl Fn(&RefStore, &RefWrites, &mut StoredObjects) -> Result<(), PrepareError> {
     move |store, writes, objects| {
-        store.pack(&PackRefs { is_wanted: &|_| true, prunes, is_auto: false }, writes, objects)
+        let which = PackRefs { is_wanted: &|_| true, prunes, is_auto: false, tells_kept: false };
+        store.pack(&which, writes, objects)
     }
 }
 

@@ -61,8 +61,11 @@ const HARMLESS: &[&str] = &[
     "core.bigfilethreshold",
     "core.checkroundtripencoding",
     "core.checkstat",
+    "core.commentchar",
+    "core.commentstring",
     "core.commitgraph",
     "core.compression",
+    "core.createobject",
     "core.deltabasecachelimit",
     "core.eol",
     "core.filemode",
@@ -86,12 +89,14 @@ const HARMLESS: &[&str] = &[
     "core.safecrlf",
     "core.sharedrepository",
     "core.sparsecheckout",
+    "core.sparsecheckoutcone",
     "core.splitindex",
     "core.symlinks",
     "core.trustctime",
     "core.untrackedcache",
     "core.usereplacerefs",
     "core.warnambiguousrefs",
+    "core.whitespace",
     "diff.renamelimit",
     "extensions.objectformat",
     "extensions.partialclone",
@@ -116,6 +121,7 @@ const HARMLESS: &[&str] = &[
     "i18n.commitencoding",
     "i18n.logoutputencoding",
     "index.skiphash",
+    "index.sparse",
     "index.version",
     "log.abbrevcommit",
     "log.date",
@@ -233,6 +239,8 @@ const HARMLESS: &[&str] = &[
     "uploadpackfilter.allow",
     "uploadpackfilter.tree.maxdepth",
     "uploadpackfilter.x.allow",
+    "user.email",
+    "user.name",
     "user.useconfigonly",
     "user.x",
     "versionsort.prereleasesuffix",
@@ -265,8 +273,8 @@ const CHECKED_ELSEWHERE: &[&str] = &[
 ];
 
 /// Sections that are read whole, key by key: groups of refs, bundles and remotes advertised to clients, expiry of reflogs by
-/// pattern, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
-const SECTIONS: [&str; 11] = [
+/// pattern, what may be wanted, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
+const SECTIONS: [&str; 12] = [
     "bitmappseudomerge",
     "bundle",
     "color",
@@ -278,6 +286,7 @@ const SECTIONS: [&str; 11] = [
     "remote",
     "status",
     "submodule",
+    "uploadpack",
 ];
 
 /// Methods of [`Config`](super::super::Config) that take a key.

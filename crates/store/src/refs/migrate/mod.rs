@@ -32,6 +32,7 @@ mod place;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, random_number};
 
@@ -72,6 +73,7 @@ impl RefStore {
         if place::has_entries(&self.repository().join("worktrees"))? {
             return Err(refused("migrating repositories with worktrees is not supported yet"));
         }
+        let hooks = writes.hooks.clone();
         let mut writes = RefWrites { hooks: None, ..writes.clone() };
         writes.policy = writes.policy.of_rewrites();
         let config = match migration.is_dry_run {
@@ -81,6 +83,7 @@ impl RefStore {
         let lock_of_old = self.lock_out(&writes)?;
         self.check_left(migration.to)?;
         let whole = self.whole(migration.keeps_logs)?;
+        whole.ask_hook(hooks.as_ref(), migration.to, ObjectId::null(self.hash))?;
         let new = make_new_dir(top)?;
         let result = write_new(&new, self, migration.to, whole, &writes, objects);
         let Some((lock, text)) = config else { return result.map(|()| Some(new)) };

@@ -9,6 +9,7 @@
 //! Everything is synced. The caller makes names durable.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use packrace_format::packed_refs::Edit;
 use packrace_object::ObjectId;
@@ -16,8 +17,10 @@ use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
 use super::files::{FileLocks, io_error};
+use super::hook::HookCall;
 use super::stack::{Log, NewRef, Records, StackLocks};
-use super::{PrepareError, RefObjects, RefWrites, Value};
+use super::{Expected, PrepareError, RefChange, RefObjects, RefWrites, Update, Value};
+use crate::hooks::Hooks;
 use crate::publish::{ObjectsStored, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Peeled, RefError, RefStore, is_per_worktree};
@@ -29,6 +32,49 @@ pub(in crate::refs) struct AllRefs {
     pub(in crate::refs) refs: Vec<(Vec<u8>, Value)>,
     /// By name; each oldest first.
     pub(in crate::refs) logs: Vec<(Vec<u8>, Vec<LoggedChange>)>,
+}
+
+impl AllRefs {
+    /// Asks the hook of transactions, as often as git does in a migration: about all refs, and with files also about those in
+    /// `packed-refs` and about the others. Git commits only the last of these transactions.
+    pub(in crate::refs) fn ask_hook(
+        &self,
+        hooks: Option<&Arc<Hooks>>,
+        to: Backend,
+        null: ObjectId,
+    ) -> Result<(), PrepareError> {
+        let all: Vec<&(Vec<u8>, Value)> = self.refs.iter().collect();
+        ask(hooks, &all, null)?.silence();
+        if to == Backend::Files {
+            let (packed, loose): (Vec<_>, Vec<_>) = all
+                .into_iter()
+                .partition(|(name, value)| name.starts_with(b"refs/") && matches!(value, Value::Id(_)));
+            ask(hooks, &packed, null)?.silence();
+            ask(hooks, &loose, null)?.committed();
+        }
+        Ok(())
+    }
+}
+
+/// Asks the hook whether refs may be created.
+fn ask(
+    hooks: Option<&Arc<Hooks>>,
+    refs: &[&(Vec<u8>, Value)],
+    null: ObjectId,
+) -> Result<HookCall, PrepareError> {
+    let changes = refs.iter().map(|(_, value)| match value {
+        Value::Id(id) => RefChange::Set(*id),
+        Value::Symbolic(target) => RefChange::SetSymbolic(target.clone()),
+    });
+    let changes: Vec<RefChange> = changes.collect();
+    let expected = Expected::Any;
+    let updates = refs.iter().zip(&changes);
+    let updates = updates.map(|((name, _), change)| Update { name, expected: &expected, change });
+    let updates: Vec<Update<'_>> = updates.collect();
+    let mut hook = HookCall::of(hooks);
+    hook.ask("preparing", updates.iter().cloned(), null)?;
+    hook.ask("prepared", updates.iter().cloned(), null)?;
+    Ok(hook)
 }
 
 impl RefStore {

@@ -9,6 +9,7 @@ use packrace_object::ObjectId;
 use packrace_os::count::Role;
 
 use super::files::{FileLocks, LockedFile, io_error};
+use super::hook::HookCall;
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::sync::sync_dir;
 use super::{Cause, PrepareError, RefWrites, Refusal, Value, compaction};
@@ -45,6 +46,35 @@ impl RefStore {
             Backend::Files => self.edit_log_file(name, writes, edit),
             Backend::Reftable => self.edit_log_records(name, writes, edit),
         }
+    }
+
+    /// As above, after the hook of transactions has agreed: git makes this a transaction of no ref.
+    pub fn edit_log_with_hook(
+        &self,
+        name: &[u8],
+        writes: &RefWrites,
+        edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
+    ) -> Result<(), PrepareError> {
+        let null = ObjectId::null(self.hash);
+        let mut hook = HookCall::of(writes.hooks.as_ref());
+        hook.ask("preparing", std::iter::empty(), null)?;
+        let mut veto = None;
+        let edited =
+            self.edit_log(name, writes, &mut |log| match hook.ask("prepared", std::iter::empty(), null) {
+                Ok(()) => edit(log),
+                Err(error) => {
+                    veto = Some(error);
+                    LogEdit::Keep
+                }
+            });
+        if let Some(veto) = veto {
+            return Err(veto);
+        }
+        match edited {
+            Ok(()) => hook.committed(),
+            Err(_) => hook.silence(),
+        }
+        edited
     }
 
     fn edit_log_file(

@@ -6,6 +6,7 @@ use super::{Cause, Expected, RefStep, Value};
 pub(super) fn check(step: &RefStep) -> Option<Cause> {
     match (&step.expected, &step.old) {
         (Expected::Any, _) | (Expected::Absent, None) => None,
+        (Expected::Absent, Some(Value::Id(is))) if is.is_null() => None,
         (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => Some(Cause::ExistsDangling),
         (Expected::Absent, Some(_)) => Some(Cause::Exists),
         (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),

@@ -14,9 +14,9 @@ use packrace_os::count::Role;
 use packrace_os::durable;
 
 use super::files::{FileLocks, LockedFile};
-use super::{PrepareError, RefObjects, RefWrites, compaction};
+use super::{Cause, PrepareError, RefObjects, RefWrites, Refusal, compaction};
 use crate::publish::LockFile;
-use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
+use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose_noting};
 use crate::refs::{Backend, RefError, RefStore, is_per_worktree};
 
 /// With fewer loose refs than this, automatic packing does nothing.
@@ -30,6 +30,8 @@ pub struct PackRefs<'a> {
     pub prunes: bool,
     /// Only pack if it is worthwhile.
     pub is_auto: bool,
+    /// Report loose files that stay.
+    pub tells_kept: bool,
 }
 
 impl RefStore {
@@ -90,30 +92,39 @@ impl RefStore {
             error => error,
         })?;
         if which.prunes {
-            for (name, id, _) in &found {
-                self.prune(&mut locks, name, *id)?;
+            // In git's order, in which it tells what stays.
+            for (name, id, _) in found.iter().rev() {
+                if let Some(cause) = self.prune(&mut locks, name, *id)?
+                    && which.tells_kept
+                {
+                    let (name, target, backend) = (name.to_vec(), name.to_vec(), self.backend);
+                    tracing::error!("{}", Refusal { edit: 0, name, target, cause, backend });
+                }
             }
         }
         Ok(())
     }
 
-    /// Removes a loose ref whose value is packed, unless it is being changed.
-    fn prune(&self, locks: &mut FileLocks, name: &[u8], id: ObjectId) -> Result<(), PrepareError> {
+    /// Removes a loose ref whose value is packed, unless it is being changed or is a symbolic link, as in git; returns why
+    /// it stays.
+    fn prune(&self, locks: &mut FileLocks, name: &[u8], id: ObjectId) -> Result<Option<Cause>, PrepareError> {
         let lock: LockFile = match locks.lock(name)? {
             LockedFile::Held(lock) => lock,
-            LockedFile::Refused(cause) => {
-                tracing::debug!("loose ref not pruned: {cause:?}");
-                return Ok(());
-            }
+            LockedFile::Refused(cause) => return Ok(Some(cause)),
         };
-        if read_loose(&self.dirs, name, self.hash)? == LooseFile::Is(LooseValue::Direct(id)) {
+        let mut is_link = false;
+        let loose = read_loose_noting(&self.dirs, name, self.hash, &mut || is_link = true)?;
+        if is_link {
+            return Ok(Some(Cause::Missing(name.to_vec())));
+        }
+        if loose == LooseFile::Is(LooseValue::Direct(id)) {
             let path = self.dirs.path_of(name);
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         drop(lock);
         let place = self.dirs.place(name);
         super::directories::remove_empty_parents(&self.dirs.dir(place.holder), place.name);
-        Ok(())
+        Ok(None)
     }
 }
 

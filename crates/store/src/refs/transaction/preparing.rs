@@ -193,7 +193,8 @@ impl<'a, 's> Preparing<'a, 's> {
                 }
                 None => {}
             },
-            Some(Value::Id(id)) => step.old_id = Some(id),
+            // As in git, a file of zeros is a ref without a value.
+            Some(Value::Id(id)) => step.old_id = Some(id).filter(|id| !id.is_null()),
             None => {}
         }
         if let Some(cause) = old_value::check(&self.steps[at]) {
@@ -210,6 +211,11 @@ impl<'a, 's> Preparing<'a, 's> {
 
     /// Continues from a symbolic ref to its target.
     fn follow(&mut self, at: usize, target: Vec<u8>) -> Result<(), PrepareError> {
+        if target.is_empty() {
+            let cause = self.no_target(at);
+            self.refuse(at, cause);
+            return Ok(());
+        }
         let target = self.store.dirs.plain(&target).to_vec();
         let next = self.steps.len();
         let step = &mut self.steps[at];
@@ -245,6 +251,16 @@ impl<'a, 's> Preparing<'a, 's> {
             new_id: None,
         });
         Ok(())
+    }
+
+    /// Why a symbolic ref to nothing cannot be followed. Git takes the repository for the file of its target.
+    fn no_target(&self, at: usize) -> Cause {
+        if self.steps[at].expected.is_value() {
+            return Cause::Missing(Vec::new());
+        }
+        let dirs = &self.store.dirs;
+        let dir = dirs.shown(&dirs.common_dir);
+        Cause::Blocked(format!("there is a non-empty directory '{}' blocking reference ''", dir.display()))
     }
 
     /// The object that `name` resolves to given the `changed` refs, if any; `None` if the chain is endless.

@@ -120,6 +120,7 @@ impl RefWrites {
 
     /// Reads the configuration.
     pub fn of(config: &Config, hash: HashKind, is_bare: bool, who: Vec<u8>) -> Result<Self, Error> {
+        config.need_values(&["core.logAllRefUpdates"])?;
         let log =
             match config.string("core.logAllRefUpdates").map(|value| value.to_ascii_lowercase()).as_deref() {
                 Some(b"always") => LogPolicy::Always,

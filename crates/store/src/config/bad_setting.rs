@@ -1,0 +1,41 @@
+//! Errors about a setting, which git tells in two lines: what is wrong, and where.
+
+use std::path::Path;
+
+use super::entry::ConfigEntry;
+use super::includes;
+use crate::error::{Error, Reason};
+
+/// That an entry needs a value and has none; `shown` is what its file is called.
+pub(super) fn missing_value(entry: &ConfigEntry, shown: Option<&Path>) -> Error {
+    bad_setting(entry, format!("missing value for '{}'", entry.name_text()), shown)
+}
+
+/// That an entry is wrong, and why.
+pub(super) fn bad_setting(entry: &ConfigEntry, why: String, shown: Option<&Path>) -> Error {
+    let name = entry.name_text();
+    let place = match shown {
+        Some(path) => {
+            let (path, line) = (path.display(), line(entry));
+            format!("bad config variable '{name}' in file '{path}' at line {line}")
+        }
+        None => format!("unable to parse '{name}' from command-line config"),
+    };
+    Reason::Setting { why, place }.into()
+}
+
+/// The first line of the file that has this key, with a value or without. The parser keeps no lines, so the file is read again.
+fn line(entry: &ConfigEntry) -> usize {
+    let file = entry.file.as_deref();
+    let text = file.and_then(|path| includes::read(entry.scope, path).ok()?).unwrap_or_default();
+    let key = entry.name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    let is_key = |line: &[u8]| {
+        let line = line.trim_ascii();
+        let header = line.starts_with(b"[").then(|| line.iter().rposition(|byte| *byte == b']')).flatten();
+        let line = &line[header.map_or(0, |end| end + 1)..];
+        let end = line.iter().position(|byte| *byte == b'=');
+        let found = line[..end.unwrap_or(line.len())].trim_ascii();
+        end.is_some() == entry.value.is_some() && found.eq_ignore_ascii_case(key)
+    };
+    text.split(|byte| *byte == b'\n').position(is_key).map_or(1, |before| before + 1)
+}
