@@ -87,6 +87,7 @@ set_up hook.b.command 'kill -9 $$;'
 git push t.git main:refs/heads/other
 
 ## configured hooks of a checkout, of the index and of the work tree
+# differs: clients see what push-to-checkout prints
 # exits: 1 1
 history 3
 stock config receive.denyCurrentBranch updateInstead

@@ -107,8 +107,10 @@ fn find(call: &Call, options: OpenOptions, index_start: IndexStart) -> Result<Op
         && let Some(top) = found.0.work_tree()?
     {
         let (top, here) = (real(top), real(in_directory(call, Path::new("."))?));
-        if here != top && here.starts_with(&top) {
-            let Some(again) = find_once(call, starting_at(&options, &top, index_start))? else {
+        let is_in_tree = here.starts_with(&top) && !here.starts_with(found.0.git_dir());
+        let base = if is_in_tree { &top } else { &here };
+        if here != top && base != &start {
+            let Some(again) = find_once(call, starting_at(&options, base, index_start))? else {
                 return Ok(None);
             };
             found = again;

@@ -86,9 +86,26 @@ pub struct Config {
     ignored: Vec<String>,
     /// Number of included files.
     included_files: usize,
+    /// The directory of the repository, and what messages call it.
+    shown: Option<(PathBuf, PathBuf)>,
 }
 
 impl Config {
+    /// Makes messages call the directory of the repository `shown`, which is otherwise its path.
+    pub(crate) fn show_as(&mut self, dir: PathBuf, shown: PathBuf) {
+        self.shown = Some((dir, shown));
+    }
+
+    /// What messages call the file of an entry, if it has one.
+    fn shown_file(&self, entry: &ConfigEntry) -> Option<PathBuf> {
+        let path = entry.file.as_deref()?;
+        let below = self.shown.as_ref().and_then(|(dir, shown)| {
+            let path = shown.join(path.strip_prefix(dir).ok()?);
+            Some(path.strip_prefix(".").map_or_else(|_| path.clone(), Path::to_owned))
+        });
+        Some(below.unwrap_or_else(|| path.to_owned()))
+    }
+
     /// All configuration outside a repository.
     pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
         let read = Config::read_outside(sources, None);
@@ -112,6 +129,7 @@ impl Config {
             is_confined: false,
             ignored: Vec::new(),
             included_files: 0,
+            shown: None,
         };
         let files = sources.system.iter().map(|path| (ConfigScope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (ConfigScope::Global, path))) {
@@ -276,7 +294,7 @@ impl Config {
         let names: Vec<_> = names.iter().map(|name| normalized(name)).collect();
         let missing = |entry: &&ConfigEntry| entry.value.is_none() && names.contains(&entry.name);
         let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
-        Err(missing_value(entry, entry.file.as_deref()))
+        Err(missing_value(entry, self.shown_file(entry).as_deref()))
     }
 
     /// Names (sections and keys in lower case) and values that the repository itself sets.

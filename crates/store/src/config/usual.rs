@@ -1,6 +1,6 @@
 //! Settings that git checks in every command, whether or not it needs them: a bad value ends the command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bad_setting::{bad_setting, missing_value};
@@ -22,15 +22,14 @@ enum Form {
 }
 
 impl Config {
-    /// Refuses the first bad setting. `shown` tells what messages call a file.
-    pub(crate) fn check_usual(&self, shown: &dyn Fn(&Path) -> PathBuf) -> Result<(), Error> {
-        self.entries.iter().try_for_each(|entry| check(entry, shown))
+    /// Refuses the first bad setting.
+    pub(crate) fn check_usual(&self) -> Result<(), Error> {
+        self.entries.iter().try_for_each(|entry| check(entry, &|| self.shown_file(entry)))
     }
 }
 
-fn check(entry: &ConfigEntry, shown: &dyn Fn(&Path) -> PathBuf) -> Result<(), Error> {
+fn check(entry: &ConfigEntry, file: &dyn Fn() -> Option<PathBuf>) -> Result<(), Error> {
     let Some(form) = form_of(&entry.name) else { return Ok(()) };
-    let file = || entry.file.as_deref().map(shown);
     let value = entry.value.as_deref();
     let is_word = |word: &str| value.is_some_and(|value| value.eq_ignore_ascii_case(word.as_bytes()));
     let is_boolean = value.is_none_or(|value| parse_boolean(value).is_some());
@@ -119,7 +118,7 @@ mod tests {
         let check = |name: &str, value: Option<&str>, expect: Result<(), &str>| {
             let overrides = vec![(name.to_owned(), value.map(str::to_owned))];
             let config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
-            let found = config.check_usual(&Path::to_path_buf).map_err(|error| error.to_string());
+            let found = config.check_usual().map_err(|error| error.to_string());
             assert_eq!(found, expect.map_err(str::to_owned), "{name}={value:?}");
         };
         check("user.name", None, Err("missing value for 'user.name'"));
@@ -146,8 +145,9 @@ mod tests {
         let path = dir.path().join("config");
         std::fs::write(&path, "[user]\n\temail = name\n[core]\n\n[user]name=a\n\tname\n").unwrap();
         let sources = ConfigSources { global: vec![path], ..ConfigSources::default() };
-        let config = Config::outside(&sources).unwrap();
-        let error = config.check_usual(&|_| "config".into()).unwrap_err();
+        let mut config = Config::outside(&sources).unwrap();
+        config.show_as(dir.path().to_owned(), ".".into());
+        let error = config.check_usual().unwrap_err();
         assert_eq!(error.to_string(), "missing value for 'user.name'");
         let place = "bad config variable 'user.name' in file 'config' at line 6";
         assert_eq!(error.bad_setting(), Some(place));

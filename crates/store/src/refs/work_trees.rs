@@ -83,12 +83,6 @@ impl RefStore {
     pub(crate) fn show_as(&mut self, shown: PathBuf) {
         self.dirs.shown = shown;
     }
-
-    /// What messages call a file below the repository's directory.
-    pub(crate) fn shown(&self, path: &Path) -> PathBuf {
-        let shown = self.dirs.shown(path);
-        shown.strip_prefix(".").map_or_else(|_| shown.clone(), Path::to_owned)
-    }
 }
 
 impl RefDirs {

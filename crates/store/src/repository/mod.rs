@@ -276,7 +276,7 @@ impl Repository {
 
     /// Refuses settings that git refuses in every command, also where they do not matter.
     pub fn check_settings(&self) -> Result<(), Error> {
-        self.config.check_usual(&|path| self.refs.shown(path))
+        self.config.check_usual()
     }
 
     /// The hash of object names.
@@ -284,8 +284,9 @@ impl Repository {
         self.hash
     }
 
-    /// Makes messages about refs call the directory of the repository `shown`, which is otherwise its path.
+    /// Makes messages about refs and settings call the directory of the repository `shown`, which is otherwise its path.
     pub fn show_as(&mut self, shown: PathBuf) {
+        self.config.show_as(self.common_dir().to_owned(), shown.clone());
         self.refs.show_as(shown);
     }
 
