@@ -528,9 +528,9 @@ group!(serve: ServeRules {
          repositories may lead: a list of absolute paths. Anything that leads elsewhere is ignored, with a \
          line in the log. Folders to be written also need sandbox.write-paths.";
     hooks: value, reload,
-        "Which hooks pushes run: \"repository\" (the repository's own, as in git), \"none\", or a folder of \
-         hooks for all repositories. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead \
-         is refused too.";
+        "Which hooks pushes run, after those that the server's own git configuration sets (hook.*): \
+         \"repository\" (the repository's own, as in git), a folder of hooks for all repositories, or \"none\" \
+         at all. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead is refused too.";
 });
 
 group!(log: Log {
