@@ -55,6 +55,31 @@ packed() {
     rm -f p.*
 }
 
+# proc_receive DIRECTORY ANSWERS: a bare repository whose hook proc-receive answers so for refs/for, with `pkt LINE` for each line.
+proc_receive() {
+    stock init -q --bare "$1"
+    stock -C "$1" config receive.procReceiveRefs refs/for
+    mkdir -p "$1/hooks"
+    {
+        echo '#!/bin/sh'
+        echo 'pkt() { printf "%04x%s" $((${#1} + 4)) "$1"; }'
+        echo 'cat >/dev/null &'
+        echo "pkt version=1; printf 0000; sleep .3; $2; printf 0000"
+    } >"$1/hooks/proc-receive"
+    chmod +x "$1/hooks/proc-receive"
+}
+
+# fetched_from DIRECTORY SHALLOW: what a clone of it, and a shallow clone that is completed from it, have then.
+fetched_from() {
+    git clone -q --bare "file://$PWD/$1" clone 2>/dev/null
+    git -C "$2" fetch -q --unshallow 2>/dev/null
+    for repository in clone "$2"; do
+        stock -C "$repository" rev-list --objects --all | sort
+        stock -C "$repository" fsck
+    done
+    rm -rf clone "$2"
+}
+
 # partial COUNT DIRECTORY: such a history, of which partial clones can be made.
 partial() {
     history "$1" "$2"

@@ -531,13 +531,8 @@ for bitmap in '' --bitmap; do
     for at in 1400 1500 1600; do
         printf '\377\377\377' | dd of="$(echo m.git/objects/pack/*.idx)" bs=1 seek="$at" conv=notrunc 2>/dev/null
     done
-    git clone -q --bare "file://$PWD/m.git" clone 2>/dev/null
-    git -C shallow fetch -q --unshallow 2>/dev/null
-    for repository in clone shallow; do
-        stock -C $repository rev-list --objects --all | sort
-        stock -C $repository fsck
-    done
-    rm -rf m.git clone shallow
+    fetched_from m.git shallow
+    rm -rf m.git
 done
 
 ## fetches beside the wrong name of a blob in a multi-pack-index
@@ -551,13 +546,8 @@ position=$(stock rev-list --objects --all | cut -c1-40 | sort | grep -n "$blob" 
 chmod u+w m.git/objects/pack/multi-pack-index
 at=$((1148 + 20 * (position - 1) + 10))
 printf '\377\377\377' | dd of=m.git/objects/pack/multi-pack-index bs=1 seek="$at" conv=notrunc 2>/dev/null
-git clone -q --bare "file://$PWD/m.git" clone 2>/dev/null
-git -C shallow fetch -q --unshallow 2>/dev/null
-for repository in clone shallow; do
-    stock -C $repository rev-list --objects --all | sort
-    stock -C $repository fsck
-done
-rm -rf m.git clone shallow
+fetched_from m.git shallow
+rm -rf m.git
 
 ## what may be wanted depends on the order of the settings
 history 2

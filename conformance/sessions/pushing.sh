@@ -319,16 +319,7 @@ echo $?
 # exits: 1 1 1
 history 2
 hook() {
-    stock init -q --bare to.git
-    stock -C to.git config receive.procReceiveRefs refs/for
-    mkdir -p to.git/hooks
-    {
-        echo '#!/bin/sh'
-        echo 'pkt() { printf "%04x%s" $((${#1} + 4)) "$1"; }'
-        echo 'cat >/dev/null &'
-        echo "pkt version=1; printf 0000; sleep .3; $1; printf 0000"
-    } >to.git/hooks/proc-receive
-    chmod +x to.git/hooks/proc-receive
+    proc_receive to.git "$1"
     git push --atomic to.git main:refs/for/a main:refs/for/b main:one
     stock -C to.git for-each-ref
     rm -rf to.git
@@ -341,16 +332,7 @@ hook "pkt 'ok refs/for/a'; pkt 'ok refs/for/b'"
 ## several errors in the answer of the hook proc-receive
 # exits: 1
 history 2
-stock init -q --bare to.git
-stock -C to.git config receive.procReceiveRefs refs/for
-mkdir -p to.git/hooks
-{
-    echo '#!/bin/sh'
-    echo 'pkt() { printf "%04x%s" $((${#1} + 4)) "$1"; }'
-    echo 'cat >/dev/null &'
-    echo "pkt version=1; printf 0000; sleep .3; pkt 'ok refs/for/x'; pkt 'ok refs/for/y'; pkt 'option a b'; printf 0000"
-} >to.git/hooks/proc-receive
-chmod +x to.git/hooks/proc-receive
+proc_receive to.git "pkt 'ok refs/for/x'; pkt 'ok refs/for/y'; pkt 'option a b'"
 git push to.git main:refs/for/a main:one
 rm -rf to.git
 

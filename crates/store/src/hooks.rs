@@ -118,6 +118,21 @@ impl Hooks {
         }
     }
 
+    /// Whether git's name for a program is the path of a file, and not a command, or a name to search for.
+    pub fn is_file(program: &Program) -> bool {
+        let shown = Hooks::shown(program);
+        shown.as_bytes().contains(&b'/') && program.argv.first().is_some_and(|name| name == shown)
+    }
+
+    /// What git says of a hook that cannot be started, and as what; whoever reads it calls the hook `shown`.
+    pub fn not_started(program: &Program, shown: &str, error: &std::io::Error) -> (&'static str, String) {
+        let reason = packrace_os::reason(error);
+        match Hooks::is_file(program) {
+            true => ("fatal", format!("cannot exec '{shown}': {reason}")),
+            false => ("error", format!("cannot run {shown}: {reason}")),
+        }
+    }
+
     /// Whether something runs for an event.
     pub fn is_any(&self, event: &str) -> Result<bool, Error> {
         Ok(self.configured_for(event).next().is_some() || self.find(event)?.is_some())
@@ -134,12 +149,8 @@ impl Hooks {
             let child = match ChildProcess::start(&program) {
                 Ok(child) => child,
                 Err(error) => {
-                    let reason = packrace_os::reason(&error);
-                    match shown.contains('/') {
-                        true => self.report("fatal", &format!("cannot exec '{shown}': {reason}")),
-                        // It was searched for in `PATH`.
-                        false => self.report("error", &format!("cannot run {shown}: {reason}")),
-                    }
+                    let (kind, text) = Hooks::not_started(&program, &shown, &error);
+                    self.report(kind, &text);
                     return Ok(Ended::Badly);
                 }
             };

@@ -12,10 +12,6 @@ use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
 use crate::call::relative_paths::{IndexStart, has_relative_paths, starting_at};
 
-/// How messages about a format begin that this program does not know, and git neither.
-const UNKNOWN_FORMATS: [&str; 3] =
-    ["unknown repository extension", "repo version is 0, but v1-only extension", "Expected git repo version"];
-
 /// The repository of a command without a repository argument: `--git-dir` or `GIT_DIR`, else the first one
 /// found upwards from the current directory (gitrepository-layout).
 pub fn repository(call: &Call) -> Result<Repository, Fatal> {
@@ -55,7 +51,7 @@ pub fn repository_if_any(call: &Call) -> Result<Option<Repository>, Fatal> {
 /// The same; as in git, one in an unknown format is passed by with a warning.
 pub fn repository_if_known(call: &Call) -> Result<Option<Repository>, Fatal> {
     match repository_if_any(call) {
-        Err(fatal) if UNKNOWN_FORMATS.iter().any(|words| fatal.message.starts_with(words)) => {
+        Err(fatal) if fatal.is_of_unknown_format => {
             call.error_line(format_args!("warning: {}", harmless(&fatal.message)));
             Ok(None)
         }
@@ -93,30 +89,12 @@ pub fn none_found(call: &Call) -> Fatal {
     }
 }
 
-/// Git searches from the current directory, and then goes to the top of the work tree if that contains it. Relative paths
-/// in variables lead from where git is.
-fn find(call: &Call, options: OpenOptions, index_start: IndexStart) -> Result<Option<Repository>, Fatal> {
-    let real = |path: PathBuf| packrace_os::real_path(&path).unwrap_or(path);
-    let typed = in_directory(call, Path::new(""))?;
-    // Without `-C`, paths stay as they are.
-    let start = if typed.as_os_str().is_empty() { typed } else { real(typed) };
-    let Some(mut found) = find_once(call, starting_at(&options, &start, index_start))? else {
-        return Ok(None);
+fn find(call: &Call, mut options: OpenOptions, index_start: IndexStart) -> Result<Option<Repository>, Fatal> {
+    let found = match has_relative_paths(&mut options) {
+        false => find_once(call, options)?,
+        true => find_by_relative_paths(call, &options, index_start)?,
     };
-    if has_relative_paths(&options)
-        && let Some(top) = found.0.work_tree()?
-    {
-        let (top, here) = (real(top), real(in_directory(call, Path::new("."))?));
-        let is_in_tree = here.starts_with(&top) && !here.starts_with(found.0.git_dir());
-        let base = if is_in_tree { &top } else { &here };
-        if here != top && base != &start {
-            let Some(again) = find_once(call, starting_at(&options, base, index_start))? else {
-                return Ok(None);
-            };
-            found = again;
-        }
-    }
-    let (mut repository, shown) = found;
+    let Some((mut repository, shown)) = found else { return Ok(None) };
     let is_plain = repository.git_dir() == repository.common_dir() && repository.own_work_tree().is_none();
     if let Some(shown) = shown.filter(|_| is_plain) {
         repository.show_as(shown);
@@ -129,8 +107,33 @@ fn find(call: &Call, options: OpenOptions, index_start: IndexStart) -> Result<Op
     Ok(Some(repository))
 }
 
-/// Opens the repository, with what git calls its directory if not by its path.
-fn find_once(call: &Call, options: OpenOptions) -> Result<Option<(Repository, Option<PathBuf>)>, Fatal> {
+/// Git searches from the current directory, and then goes to the top of the work tree if that contains it. Relative paths
+/// in variables lead from where git is.
+fn find_by_relative_paths(
+    call: &Call,
+    options: &OpenOptions,
+    index_start: IndexStart,
+) -> Result<Option<FoundRepository>, Fatal> {
+    let real = |path: PathBuf| packrace_os::real_path(&path).unwrap_or(path);
+    let typed = in_directory(call, Path::new(""))?;
+    // Without `-C`, paths stay as they are.
+    let start = if typed.as_os_str().is_empty() { typed } else { real(typed) };
+    let Some(found) = find_once(call, starting_at(options, &start, index_start))? else { return Ok(None) };
+    let Some(top) = found.0.work_tree()? else { return Ok(Some(found)) };
+    let (top, here) = (real(top), real(in_directory(call, Path::new("."))?));
+    let is_in_tree = here.starts_with(&top) && !here.starts_with(found.0.git_dir());
+    let base = if is_in_tree { &top } else { &here };
+    match here == top || base == &start {
+        true => Ok(Some(found)),
+        false => find_once(call, starting_at(options, base, index_start)),
+    }
+}
+
+/// A repository, with what git calls its directory if not by its path.
+type FoundRepository = (Repository, Option<PathBuf>);
+
+/// Opens the repository.
+fn find_once(call: &Call, options: OpenOptions) -> Result<Option<FoundRepository>, Fatal> {
     let current = || packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new);
     let mut options = OpenOptions { strict: true, ..options };
     if let Some(top) = &call.environment.init.work_tree {

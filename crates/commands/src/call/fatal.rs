@@ -15,6 +15,8 @@ pub struct Fatal {
     pub usage_of: Option<&'static str>,
     /// Whether git is to do the command instead, if there is one. Nothing has been printed then.
     pub is_for_git: bool,
+    /// Whether it is about the format of a repository, which this program does not know.
+    pub is_of_unknown_format: bool,
     /// The prefix of the message.
     word: &'static str,
     /// Lines printed before the message.
@@ -26,7 +28,16 @@ impl Fatal {
     pub fn new(message: impl ToString) -> Self {
         let message = without_numbers(message.to_string());
         let word = "fatal: ";
-        Fatal { message, code: 128, usage_of: None, is_for_git: false, word, before: Vec::new() }
+        let (is_for_git, is_of_unknown_format) = (false, false);
+        Fatal {
+            message,
+            code: 128,
+            usage_of: None,
+            is_for_git,
+            is_of_unknown_format,
+            word,
+            before: Vec::new(),
+        }
     }
 
     /// An error that git reports with `error:` and exit code 1.
@@ -97,7 +108,7 @@ impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {
         match error.bad_setting() {
             Some(place) => Fatal::new(place).after(format!("error: {error}\n")),
-            None => Fatal::new(error),
+            None => Fatal { is_of_unknown_format: error.is_of_unknown_format(), ..Fatal::new(error) },
         }
     }
 }

@@ -16,8 +16,8 @@ pub(super) enum IndexStart {
 }
 
 /// Whether any of them is relative.
-pub(super) fn has_relative_paths(options: &OpenOptions) -> bool {
-    !relative_paths(&mut options.clone(), IndexStart::Git).is_empty()
+pub(super) fn has_relative_paths(options: &mut OpenOptions) -> bool {
+    !relative_paths(options, IndexStart::Git).is_empty()
 }
 
 /// The options with paths that lead from `base`.
@@ -48,7 +48,7 @@ mod tests {
     fn relative_ones_are_moved() {
         let check = |path: &str, start, expect: [&str; 4]| {
             let path = PathBuf::from(path);
-            let options = OpenOptions {
+            let mut options = OpenOptions {
                 object_dir: Some(path.clone()),
                 alternates: vec![path.clone()],
                 shallow_file: Some(path.clone()),
@@ -56,7 +56,7 @@ mod tests {
                 ..OpenOptions::default()
             };
             let is_relative = path.is_relative() && path != Path::new("");
-            assert_eq!(has_relative_paths(&options), is_relative, "{}", path.display());
+            assert_eq!(has_relative_paths(&mut options), is_relative, "{}", path.display());
             let moved = starting_at(&options, Path::new("/top"), start);
             let found =
                 [moved.object_dir, moved.alternates.into_iter().next(), moved.shallow_file, moved.index_file];

@@ -1,7 +1,7 @@
 //! The streams of a command. The caller provides all of them; no command opens a stream of the process.
 
 use std::fmt;
-use std::io::{self, Cursor, IoSlice, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Cursor, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -95,6 +95,14 @@ impl Streams {
     /// The input.
     pub(crate) fn input(&self) -> InputReader<'_> {
         InputReader(&self.input)
+    }
+
+    /// The lines of the input. As in git, a directory has none.
+    pub(crate) fn input_lines(&self) -> io::Result<Vec<String>> {
+        match BufReader::new(self.input()).lines().collect() {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Vec::new()),
+            lines => lines,
+        }
     }
 
     /// The input for packs and requests: read from its descriptor, if it has one. A read from a descriptor

@@ -2,7 +2,6 @@
 
 mod damage;
 
-use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -166,7 +165,7 @@ impl Plan {
             CommitSource::Refs => Ok(commit_graphs::ref_tips(repository, request_objects, progress)?),
             CommitSource::StdinCommits => {
                 progress.report(Phase::CollectingInput, 0, 0);
-                let ids = lines(call)?.into_iter().map(|line| {
+                let ids = call.streams.input_lines().map_err(Fatal::new)?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
                     let id = ObjectId::from_hex(hex.as_bytes()).ok();
                     let id = id.filter(|id| id.kind() == repository.hash_kind());
@@ -182,7 +181,7 @@ impl Plan {
                 Ok(ids)
             }
             CommitSource::StdinPacks => {
-                let names = lines(call)?;
+                let names = call.streams.input_lines().map_err(Fatal::new)?;
                 for name in &names {
                     let stem = name.strip_suffix(".idx");
                     let mut packs = request_objects.snapshot().packs().iter();
@@ -201,15 +200,6 @@ impl Plan {
                 Ok(packed_commits(request_objects, |_| true, Phase::FindingPackedCommits, progress)?)
             }
         }
-    }
-}
-
-/// The lines of standard input. As in git, a directory has none.
-pub(crate) fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
-    let lines = BufReader::new(call.streams.input()).lines();
-    match lines.collect::<io::Result<Vec<String>>>() {
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Vec::new()),
-        lines => lines.map_err(Fatal::new),
     }
 }
 

@@ -24,7 +24,6 @@ use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, S
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_as_it_is, repository_with};
 use crate::call::fatal::Fatal;
-use crate::commit_graph::lines;
 use crate::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
     MultiPackIndexWriteOptions, RepackOptions,
@@ -73,7 +72,8 @@ fn write(
         true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
         false => None,
     };
-    let named: Option<Vec<String>> = args.stdin_packs.then(|| lines(call)).transpose()?;
+    let named: Option<Vec<String>> =
+        args.stdin_packs.then(|| call.streams.input_lines()).transpose().map_err(Fatal::new)?;
     let is_named = |stem: &str| {
         let is_among = |names: &Vec<String>| names.iter().any(|name| pack_stem(name) == stem);
         named.as_ref().is_none_or(is_among)

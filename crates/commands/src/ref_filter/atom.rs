@@ -261,9 +261,9 @@ fn person(name: &str, argument: Option<&[u8]>, is_terminal: bool) -> Result<Opti
         // An empty format was refused earlier.
         "date" => match DateFormat::parse(argument.unwrap_or_default(), is_terminal) {
             Ok(format) => PersonPart::Date(format),
-            // What git knows and packrace does not is refused at once.
-            Err(error) if error.message.starts_with("date format is not supported") => return Err(error),
-            Err(error) => PersonPart::BadDate(error.message),
+            Err(bad) if bad.is_unknown => PersonPart::BadDate(bad.words),
+            // What git knows is refused at once.
+            Err(bad) => return Err(bad.into()),
         },
         _ if who == Who::Creator => return Ok(None),
         "name" => match argument {

@@ -2,7 +2,6 @@
 
 use gix_date::{Time, Zoned};
 
-use super::argument::fatal;
 use super::calendar::{Civil, MONTHS, Moment, WEEKDAYS, Zone, put};
 use super::human::HumanForm;
 use super::strftime;
@@ -33,11 +32,30 @@ enum DateForm {
     Custom(Vec<u8>),
 }
 
+/// Why a format is refused.
+#[derive(Debug)]
+pub struct BadDateFormat {
+    /// What is wrong.
+    pub words: String,
+    /// Git does not know it either.
+    pub is_unknown: bool,
+}
+
+impl From<BadDateFormat> for Fatal {
+    fn from(bad: BadDateFormat) -> Self {
+        Fatal::new(bad.words)
+    }
+}
+
+fn unknown(what: &str, text: &[u8]) -> BadDateFormat {
+    BadDateFormat { words: format!("{what}{}", String::from_utf8_lossy(text)), is_unknown: true }
+}
+
 impl DateFormat {
     /// Parses the text after the colon of a date atom. A format behind `auto:` is for terminals.
-    pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, Fatal> {
+    pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, BadDateFormat> {
         let text = match text.strip_prefix(b"auto:") {
-            Some(b"") if is_terminal => return Err(Fatal::new("unknown date format ")),
+            Some(b"") if is_terminal => return Err(unknown("unknown date format ", b"")),
             Some(form) if is_terminal => form,
             Some(_) => b"default",
             None => text,
@@ -56,10 +74,12 @@ impl DateFormat {
         if name.starts_with(b"format") {
             let format = rest.strip_prefix(b":").filter(|_| name == b"format");
             let Some(format) = format else {
-                return Err(fatal("date format missing colon separator: ", text));
+                return Err(unknown("date format missing colon separator: ", text));
             };
             if !strftime::is_supported(format) {
-                return Err(fatal("date format is not supported by packrace: format:", format));
+                let format = String::from_utf8_lossy(format);
+                let words = format!("date format is not supported by packrace: format:{format}");
+                return Err(BadDateFormat { words, is_unknown: false });
             }
             return done(DateForm::Custom(format.to_vec()), is_local);
         }
@@ -74,11 +94,11 @@ impl DateFormat {
             b"raw" => DateForm::Raw,
             b"unix" => DateForm::Unix,
             b"human" => DateForm::Human,
-            _ => return Err(fatal("unknown date format ", text)),
+            _ => return Err(unknown("unknown date format ", text)),
         };
         match rest {
             b"" => done(form, is_local),
-            _ => Err(fatal("unknown date format ", text)),
+            _ => Err(unknown("unknown date format ", text)),
         }
     }
 
@@ -335,7 +355,7 @@ mod tests {
     fn what_is_refused() {
         let check = |format: &str, expect: &str| {
             let found = DateFormat::parse(format.as_bytes(), true).unwrap_err();
-            assert_eq!(found.message, expect);
+            assert_eq!(Fatal::from(found).message, expect);
         };
         check("x", "unknown date format x");
         check("short:x", "unknown date format short:x");

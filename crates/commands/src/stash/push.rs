@@ -7,7 +7,7 @@ use packrace_worktree::WorkError;
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, StoredStash};
-use packrace_worktree::untracked::UntrackedKind;
+use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::{Context, REF, complain, pathspecs, say, state};
 use crate::call::fatal::Fatal;
@@ -76,7 +76,7 @@ fn joined(words: &[OsString]) -> Vec<u8> {
 struct StashContent<'a> {
     head: &'a Head,
     message: Option<&'a [u8]>,
-    untracked: Option<&'a [Vec<u8>]>,
+    untracked: Option<&'a [Untracked]>,
     staged_only: bool,
     /// Whether to omit the final message after errors.
     quiet: bool,
@@ -207,26 +207,19 @@ fn nothing_to_keep(
     Ok(())
 }
 
-/// Untracked files, and nested repositories, with a slash at the end, of which git says that it ignores them.
+/// Untracked files, and nested repositories, of which git says that it ignores them.
 fn untracked(
     context: &Context<'_>,
     session: &mut StashSession<'_>,
     specs: &mut Pathspecs,
     includes_ignored: bool,
-) -> Result<Vec<Vec<u8>>, Fatal> {
+) -> Result<Vec<Untracked>, Fatal> {
     let options = context.call.fetching_options()?;
-    let mut paths = Vec::new();
-    for untracked in session.untracked(specs, includes_ignored, &options)? {
-        match untracked.found {
-            UntrackedKind::File | UntrackedKind::Link => paths.push(untracked.path),
-            UntrackedKind::Repository(_) => {
-                let shown = String::from_utf8_lossy(&untracked.path).into_owned();
-                complain(context.call, &[format!("Ignoring path {shown}/")]);
-                paths.push([&untracked.path[..], b"/"].concat());
-            }
-        }
+    let untracked = session.untracked(specs, includes_ignored, &options)?;
+    for one in untracked.iter().filter(|one| matches!(one.found, UntrackedKind::Repository(_))) {
+        complain(context.call, &[format!("Ignoring path {}/", String::from_utf8_lossy(&one.path))]);
     }
-    Ok(paths)
+    Ok(untracked)
 }
 
 fn keep(

@@ -168,7 +168,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
     }
 
     fn is_believed(&self) -> bool {
-        *self.is_believed.get_or_init(|| self.traits.is_believed(self.data.as_ref()))
+        self.traits.is_believed(self.data.as_ref(), &self.is_believed)
     }
 }
 
@@ -195,11 +195,13 @@ impl Traits {
     }
 
     /// Whether it is believed of more than branches that all tags are peeled. `refs migrate` of git 2.55 says so, and peels
-    /// nothing. Branches, which come first in a sorted file, are no tags.
-    fn is_believed(self, bytes: &[u8]) -> bool {
-        let others = if self.is_sorted { self.search(bytes, AFTER_BRANCHES) } else { Ok(self.start) };
-        let others = &bytes[others.unwrap_or(self.start)..];
-        others.is_empty() || memchr::memchr(b'^', others).is_some()
+    /// nothing. Branches, which come first in a sorted file, are no tags. Looked for once, and then `known`.
+    fn is_believed(self, bytes: &[u8], known: &OnceLock<bool>) -> bool {
+        *known.get_or_init(|| {
+            let others = if self.is_sorted { self.search(bytes, AFTER_BRANCHES) } else { Ok(self.start) };
+            let others = &bytes[others.unwrap_or(self.start)..];
+            others.is_empty() || memchr::memchr(b'^', others).is_some()
+        })
     }
 
     /// The ref whose line starts at `at`, and the start of the next ref.
@@ -271,7 +273,7 @@ impl<'a> Iterator for Iter<'a> {
             Ok((mut found, next)) => {
                 if found.peeled == Peeled::NotATag
                     && !found.name.starts_with(BRANCHES)
-                    && !*self.is_believed.get_or_init(|| self.traits.is_believed(self.bytes))
+                    && !self.traits.is_believed(self.bytes, self.is_believed)
                 {
                     found.peeled = Peeled::Unknown;
                 }
@@ -392,7 +394,7 @@ mod tests {
         for junk in ["junk", "^^^^", "", "x refs/heads/a"] {
             let text = format!("{HEADER}{junk}\n");
             let is_damaged = |name: &str| {
-                let Ok(file) = PackedRefs::open(text.as_bytes(), HashKind::Sha1) else { return true };
+                let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
                 let range = NameRange::of_prefix(name.as_bytes());
                 file.find(name.as_bytes()).is_err() && file.iter_range(&range).any(|found| found.is_err())
             };

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::Path;
 
-use super::{remove_file, rename_to_free};
+use super::{remove_file, remove_unnamed, rename_to_free};
 use crate::count::Role;
 use crate::interruption::UnnamedPath;
 
@@ -29,10 +29,9 @@ impl ClosedFile {
 
 impl Drop for ClosedFile {
     fn drop(&mut self) {
-        if let Some(mut path) = self.path.take() {
-            path.forget();
+        if let Some(path) = self.path.take() {
             // No caller is left to receive an error; the name marks it as temporary.
-            let _ = remove_file(&path, self.role);
+            let _ = remove_unnamed(path, self.role);
         }
     }
 }

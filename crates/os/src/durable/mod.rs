@@ -250,9 +250,8 @@ impl NewFile {
 
     /// Removes it; dropping it does the same, but cannot report a failure.
     pub fn discard(mut self) -> io::Result<()> {
-        self.forget();
         let path = self.path.take().expect("taken only by what consumes the file");
-        remove_file(&path, self.role).map(drop)
+        remove_unnamed(path, self.role).map(drop)
     }
 
     /// What follows is its end under this path, in which a signal does not remove it.
@@ -290,10 +289,9 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some(mut path) = self.path.take() {
-            path.forget();
+        if let Some(path) = self.path.take() {
             // No caller is left to receive an error; the name marks it as temporary.
-            let _ = remove_file(&path, self.role);
+            let _ = remove_unnamed(path, self.role);
         }
     }
 }
@@ -344,6 +342,12 @@ pub fn append(
 fn before_naming(from: &Path, to: &Path) -> io::Result<()> {
     crate::faults::check_process()?;
     before(from, DiskOp::Rename(to.to_owned()))
+}
+
+/// Removes a file that has no name yet.
+fn remove_unnamed(mut path: UnnamedPath, role: Role) -> io::Result<bool> {
+    path.forget();
+    remove_file(&path, role)
 }
 
 /// Removes a file, and returns whether it existed.

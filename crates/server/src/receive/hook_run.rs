@@ -1,7 +1,6 @@
 //! Runs a hook, or another program that a push needs, to its end.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
@@ -59,28 +58,22 @@ pub(super) fn started_and_run(
 /// Reports a program that cannot be started. As in git, a hook has the path by which it is started; clients that see
 /// names of their own get the full one, so that the log has the real one. A command without a path was searched for.
 pub(super) fn report_not_started(program: &Program, error: &std::io::Error, client: &ClientMessages) {
-    let reason = packrace_os::reason(error);
-    if program.hook.is_none() || !is_path(program) {
-        client.error(&format!("cannot run {}: {reason}", path_of(program)));
-    } else if client.renames_paths() {
-        client.report("fatal", &format!("cannot exec '{}': {reason}", path_of(program)));
-    } else {
-        let name = Hooks::shown(program).to_string_lossy();
-        client.report("fatal", &format!("cannot exec '{name}': {reason}"));
-    }
-}
-
-/// Whether git's name for a program is the path of a file.
-fn is_path(program: &Program) -> bool {
-    let shown = Hooks::shown(program);
-    shown.as_bytes().contains(&b'/') && program.argv.first().is_some_and(|name| name == shown)
+    let shown = match client.renames_paths() {
+        true => path_of(program),
+        false => Hooks::shown(program).to_string_lossy().into_owned(),
+    };
+    let (kind, text) = match program.hook {
+        Some(_) => Hooks::not_started(program, &shown, error),
+        None => ("error", format!("cannot run {shown}: {}", packrace_os::reason(error))),
+    };
+    client.report(kind, &text);
 }
 
 /// The path of a program, for the log; a client sees its own name for it.
 fn path_of(program: &Program) -> String {
     let name = Path::new(Hooks::shown(program));
     match program.hook {
-        Some(_) if is_path(program) => program.directory.join(name).to_string_lossy().into_owned(),
+        Some(_) if Hooks::is_file(program) => program.directory.join(name).to_string_lossy().into_owned(),
         _ => name.to_string_lossy().into_owned(),
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Reason {
     NotARepository(PathBuf),
     #[error("{0}")]
     Refused(String),
+    #[error("{0}")]
+    UnknownFormat(String),
     #[error("{path}: {}", packrace_os::reason(.source))]
     OutOfReach { path: PathBuf, source: std::io::Error },
     #[error("{path}: {}", packrace_os::reason(.source))]
@@ -75,6 +77,7 @@ impl Error {
         match &self.0 {
             Reason::NotARepository(_)
             | Reason::Refused(_)
+            | Reason::UnknownFormat(_)
             | Reason::OutOfReach { .. }
             | Reason::Config(_)
             | Reason::Setting { .. }
@@ -118,6 +121,11 @@ impl Error {
     /// Whether a configuration file outside of repositories exists but cannot be read.
     pub(crate) fn is_unreadable_config(&self) -> bool {
         matches!(&self.0, Reason::UnreadableConfig(_))
+    }
+
+    /// Whether it is about the format of a repository (`core.repositoryFormatVersion`, `extensions.*`), which is not known.
+    pub fn is_of_unknown_format(&self) -> bool {
+        matches!(&self.0, Reason::UnknownFormat(_))
     }
 
     /// Where the setting is that this error is about: git says so in a line of its own, after the error.

@@ -21,7 +21,7 @@ impl RepositoryFormat {
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let version = config.local_integer("core.repositoryFormatVersion")?.unwrap_or(0);
         if version > 1 {
-            return Err(refused(format!("Expected git repo version <= 1, found {version}")));
+            return Err(unknown_format(format!("Expected git repo version <= 1, found {version}")));
         }
         let mut format = RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files.into() };
         let (mut unknown, mut too_new) = (Vec::new(), Vec::new());
@@ -59,9 +59,11 @@ impl RepositoryFormat {
         match (version, too_new.is_empty(), unknown.is_empty()) {
             // Version 0 does not define extensions: unknown ones are ignored.
             (..=0, true, _) => Ok(RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files.into() }),
-            (..=0, false, _) => Err(refused(list("repo version is 0, but v1-only extension", &too_new))),
+            (..=0, false, _) => {
+                Err(unknown_format(list("repo version is 0, but v1-only extension", &too_new)))
+            }
             (_, _, true) => Ok(format),
-            (_, _, false) => Err(refused(list("unknown repository extension", &unknown))),
+            (_, _, false) => Err(unknown_format(list("unknown repository extension", &unknown))),
         }
     }
 }
@@ -96,6 +98,10 @@ fn list(what: &str, names: &[String]) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     let names: String = names.iter().map(|name| format!("\n\t{name}")).collect();
     format!("{what}{plural} found:{names}")
+}
+
+fn unknown_format(text: String) -> Error {
+    Reason::UnknownFormat(text).into()
 }
 
 fn refused(text: String) -> Error {

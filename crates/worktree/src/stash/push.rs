@@ -13,6 +13,7 @@ use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
 use crate::listing::{Listing, TreeItem, list, make_trees};
 use crate::paths::{LeadingDirs, SparseCheckout};
 use crate::switch;
+use crate::untracked::{Untracked, UntrackedKind};
 
 /// Of `--staged`, git makes patches with so many lines of context (watched).
 const STAGED_CONTEXT_LINES: usize = 1;
@@ -23,9 +24,8 @@ pub struct StashRequest<'a> {
     pub head: &'a Head,
     /// Which paths to stash.
     pub is_meant: &'a mut dyn FnMut(&[u8]) -> bool,
-    /// Untracked files to stash, sorted; `None` leaves them alone. A nested repository, whose path ends with a slash,
-    /// is a reason for a stash, but not in it.
-    pub untracked: Option<&'a [Vec<u8>]>,
+    /// Untracked files to stash, sorted; `None` leaves them alone. A nested repository is a reason for a stash, but not in it.
+    pub untracked: Option<&'a [Untracked]>,
     /// Stash only staged changes.
     pub staged_only: bool,
     /// Replaces the default message.
@@ -100,7 +100,7 @@ impl StashSession<'_> {
         // As in git, even if there are no files.
         if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
-                files_of(untracked).map(|path| (path.as_slice(), None)).collect();
+                files_of(untracked).map(|file| (file.path.as_slice(), None)).collect();
             let items = match self.files.store(self.repository, self.lock.index(), &batch, &paths) {
                 Err(WorkError::Unreadable(lines)) => return Ok(Outcome::UnreadableUntracked(lines)),
                 items => items?,
@@ -428,8 +428,8 @@ impl StashSession<'_> {
 }
 
 /// Without nested repositories.
-fn files_of(untracked: &[Vec<u8>]) -> impl Iterator<Item = &Vec<u8>> {
-    untracked.iter().filter(|path| !path.ends_with(b"/"))
+fn files_of(untracked: &[Untracked]) -> impl Iterator<Item = &Untracked> {
+    untracked.iter().filter(|one| !matches!(one.found, UntrackedKind::Repository(_)))
 }
 
 /// A file without its staged changes.
