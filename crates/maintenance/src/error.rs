@@ -67,6 +67,14 @@ pub enum Error {
         /// Its value.
         value: String,
     },
+    /// A time that git reads before it does anything.
+    #[error("failed to parse '{key}' value '{value}'")]
+    Unparsed {
+        /// The setting.
+        key: String,
+        /// Its value.
+        value: String,
+    },
     /// An object reachable from a reflog is damaged.
     #[error("{0}")]
     Malformed(packrace_object::MalformedObject),
@@ -115,7 +123,9 @@ impl Error {
             | Error::CommitGraph(_)
             | Error::MultiPackIndex(_)
             | Error::Malformed(_) => ErrorKind::Corrupt,
-            Error::Islands(_) | Error::PseudoMerges(_) | Error::Moment { .. } => ErrorKind::Misconfigured,
+            Error::Islands(_) | Error::PseudoMerges(_) | Error::Moment { .. } | Error::Unparsed { .. } => {
+                ErrorKind::Misconfigured
+            }
             Error::File { .. } => ErrorKind::Unavailable,
         }
     }

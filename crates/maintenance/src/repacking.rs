@@ -9,11 +9,11 @@ use std::path::Path;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_pack::maintain::pack_files::BitmapRequest;
-use packrace_pack::maintain::repack::{Repacked, Scope, delete_packs};
+use packrace_pack::maintain::repack::{Repacked, Scope};
 use packrace_pack::maintain::{prune, server_info};
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::publish::{
-    FileKind, MultiPackIndexFile, MultiPackIndexLock, WritePolicy, publish_file, publish_locked,
+    FileKind, MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy, publish_file, publish_locked,
     remove_bitmap, remove_pack,
 };
 use packrace_store::{Pack, Repository};
@@ -74,15 +74,37 @@ pub fn finish(
         }
     }
     if finishing.delete {
-        delete_packs(request_objects, repacked)?;
-        let after = RequestObjects::new(repository.snapshot()?);
-        prune::prune_packed(&after, progress)?;
-        if finishing.drops_unreachable {
-            forget_dropped_shallow(repository, &after, finishing.policy)?;
-        }
+        delete(repository, request_objects, repacked, finishing, progress)?;
     }
     if finishing.server_info {
         update_server_info(repository, finishing.policy)?;
+    }
+    Ok(())
+}
+
+/// Deletes redundant packs, except those that have a `.keep` by now, and loose objects that are in packs.
+fn delete(
+    repository: &Repository,
+    request_objects: &RequestObjects,
+    repacked: &Repacked,
+    finishing: &Finishing,
+    progress: &dyn ProgressSink,
+) -> Result<(), Error> {
+    let pack_dir = request_objects.snapshot().own_pack_dir();
+    let new = repacked.new.iter().filter(|new| new.stem.parent() == Some(&*pack_dir));
+    let new = new.filter_map(|new| new.stem.file_name()?.to_str());
+    let staying = repacked.staying.iter().map(String::as_str);
+    let Some(removal) = PackRemoval::begin(&pack_dir, new.chain(staying))? else {
+        tracing::warn!("no pack was removed: another process removes packs here");
+        return Ok(());
+    };
+    for name in &repacked.redundant {
+        removal.remove(name)?;
+    }
+    let after = RequestObjects::new(repository.snapshot()?);
+    prune::prune_packed(&after, progress)?;
+    if finishing.drops_unreachable {
+        forget_dropped_shallow(repository, &after, finishing.policy)?;
     }
     Ok(())
 }

@@ -71,6 +71,7 @@ impl MaintenanceSettings {
     /// value: of others, and if this is no automatic run, the settings of one.
     pub fn of_tasks(repository: &Repository, tasks: &[Task], is_automatic: bool) -> Result<Self, Error> {
         let config = repository.config();
+        check_reflog_expiry(config)?;
         let number = |name: &str, default: i64| Ok::<_, Error>(config.integer(name)?.unwrap_or(default));
         let flag = |name: &str, default: bool| Ok::<_, Error>(config.boolean(name)?.unwrap_or(default));
         let bytes = |name: &str| Ok::<_, Error>(config.bytes(name)?.filter(|bytes| *bytes > 0));
@@ -166,6 +167,16 @@ fn packs_refs(repository: &Repository, config: &Config) -> Result<bool, Error> {
         return Ok(!repository.is_bare()?);
     }
     Ok(config.boolean("gc.packRefs")?.unwrap_or(true))
+}
+
+/// As in git, a wrong time stops tasks that do not use it, too.
+fn check_reflog_expiry(config: &Config) -> Result<(), Error> {
+    let Some(text) = config.string("gc.reflogExpire") else { return Ok(()) };
+    let value = String::from_utf8_lossy(&text).into_owned();
+    match expiry(&value) {
+        Some(_) => Ok(()),
+        None => Err(Error::Unparsed { key: "gc.reflogexpire".to_owned(), value }),
+    }
 }
 
 fn prune_before(config: &Config) -> Result<i64, Error> {

@@ -16,6 +16,9 @@ use crate::{clock, reach};
 const MAX_TRIES: u32 = 1000;
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Attempts while others work in it, one after the other: 60 s in total.
+const MAX_TRIES_IN_TURN: u32 = 12_000;
+
 /// An open directory, and its path.
 #[derive(Debug)]
 pub struct HeldDir {
@@ -50,6 +53,17 @@ impl HeldDir {
         }
     }
 
+    /// As [`HeldDir::hold_alone`], but waits for its turn; false if that takes too long.
+    pub fn hold_in_turn(&self) -> io::Result<bool> {
+        for _ in 0..MAX_TRIES_IN_TURN {
+            match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK | Errno::INTR) => clock::sleep(TRY_INTERVAL),
+                _ => return self.is_in_place(),
+            }
+        }
+        Ok(false)
+    }
+
     fn is_in_place(&self) -> io::Result<bool> {
         let opened = self.dir.metadata()?;
         match std::fs::metadata(&self.path) {
@@ -63,6 +77,21 @@ impl HeldDir {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_after_the_other() {
+        let top = tempfile::tempdir().unwrap();
+        let open = || HeldDir::open(top.path()).unwrap();
+        let first = open();
+        assert!(first.hold_in_turn().unwrap());
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| open().hold_in_turn().unwrap());
+            clock::sleep(4 * TRY_INTERVAL);
+            assert!(!second.is_finished());
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
 
     #[test]
     fn nobody_moves_what_others_hold() {

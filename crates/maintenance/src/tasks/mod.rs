@@ -76,9 +76,9 @@ pub fn run(
         Task::LooseObjects => RepackTask::new(repository, settings, means)?.loose_objects(),
         Task::GeometricRepack => RepackTask::new(repository, settings, means)?.geometric(),
         Task::Gc => {
-            if settings.packs_refs {
-                refs::pack(repository)?;
-            }
+            stale_files::find(repository, means.now, lock.predecessor())?.remove();
+            // As in git, objects are packed also if refs cannot be.
+            let packed = if settings.packs_refs { refs::pack(repository) } else { Ok(()) };
             refs::expire_logs(repository)?;
             if !settings.is_precious {
                 RepackTask::new(repository, settings, means)?.everything(planned.is_thorough)?;
@@ -86,6 +86,7 @@ pub fn run(
             if settings.commit_graph {
                 commit_graph(repository, means)?;
             }
+            packed?;
             let log = repository.git_dir().join(LOG_FILE);
             remove_file(&log, Role::Config).map(drop).map_err(|error| Error::file(log, error))
         }

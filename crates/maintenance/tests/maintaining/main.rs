@@ -3,6 +3,7 @@
 mod crashes;
 mod deltas;
 mod locks;
+mod repacks_at_once;
 mod stale;
 mod states;
 

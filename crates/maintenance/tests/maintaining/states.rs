@@ -205,3 +205,23 @@ fn refs_to_nowhere() {
     repo.git(&["config", "maintenance.pack-refs.enabled", "false"]);
     assert_eq!(planned(repo.path(), Occasion::Asked), []);
 }
+
+#[test]
+fn expired_commits_leave_a_chain_of_commit_graphs() {
+    let repo = build(Storage { commit_graph: GraphLayout::Split, ..storage() });
+    let commit = |message: &str| {
+        let id = repo.git(&["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", message]);
+        id.trim_end().to_owned()
+    };
+    let gone = commit("gone");
+    repo.git(&["update-ref", "refs/heads/gone", &gone]);
+    repo.git(&["commit-graph", "write", "--reachable", "--split=no-merge"]);
+    repo.git(&["update-ref", "-d", "refs/heads/gone"]);
+    repo.git(&["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(&["prune", "--expire=now"]);
+    for message in ["one", "two", "three"] {
+        repo.git(&["update-ref", "HEAD", &commit(message)]);
+    }
+    maintain_at(repo.path(), time_of_day(), &[Task::CommitGraph]).unwrap();
+    repo.git(&["commit-graph", "verify"]);
+}

@@ -110,6 +110,21 @@ pub fn packed_commits(
     Ok(found)
 }
 
+/// The commits of a commit-graph from a position on. As in git, those that have expired since are dropped.
+fn present_from<D: AsRef<[u8]>>(
+    graph: &CommitGraph<D>,
+    start: u32,
+    request_objects: &RequestObjects,
+) -> Result<Vec<ObjectId>, Error> {
+    let mut present = Vec::new();
+    for id in (start..graph.len()).map(|position| graph.id_at(position)) {
+        if request_objects.contains(id)? {
+            present.push(id.to_owned());
+        }
+    }
+    Ok(present)
+}
+
 /// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, base
 /// first.
 pub fn make<D: AsRef<[u8]> + Clone + Sync>(
@@ -134,7 +149,7 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
         tips.extend(history.peel(*tip)?);
     }
     if let (true, Some(graph)) = (request.append, &graph) {
-        tips.extend((0..graph.len()).map(|position| graph.id_at(position).to_owned()));
+        tips.extend(present_from(graph, 0, request_objects)?);
     }
     let mut commits = Commits::new(hash);
     let is_known = |id: &ObjectId| below.is_some_and(|below| below.position_of(id).is_some());
@@ -161,8 +176,7 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
     let base = open(&present[..kept_layers]);
     if let Some(below) = below {
         let merged_from = layers[..kept_layers].iter().sum();
-        for position in merged_from..below.len() {
-            let id = below.id_at(position).to_owned();
+        for id in present_from(below, merged_from, request_objects)? {
             let commit = history.commit(&id)?;
             let seconds = u64::try_from(commit.committer_seconds).unwrap_or(0);
             commits.push(id, commit.tree, commit.parents, seconds);

@@ -48,7 +48,8 @@ pub(crate) fn subtract_packs(
 }
 
 /// When the `wanted` packed and loose objects were last wanted, in seconds since 1970: the time in a cruft
-/// pack, or else of the pack or file. Of several copies, the latest counts.
+/// pack, or else of the pack or file. Of several copies, the latest counts; an object that none of them has was wanted
+/// now.
 pub(crate) fn times(
     request_objects: &RequestObjects,
     wanted: &Marks,
@@ -76,6 +77,11 @@ pub(crate) fn times(
         if let (Some(ix), Some(modified)) = (request_objects.find(id)?, modified(id)) {
             note(ix, seconds_of(modified));
         }
+    }
+    // The file has gone since it was listed: another process has just packed the object.
+    let now = seconds_of(packrace_store::time_of_day());
+    for no in wanted.members() {
+        found.entry(no).or_insert(now);
     }
     Ok(found)
 }

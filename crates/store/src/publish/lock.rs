@@ -108,6 +108,12 @@ pub struct LockFile {
     holder: Option<NewFile>,
 }
 
+/// Whether what is on the path decides, not what the system lets us do.
+fn is_in_the_way(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
+}
+
 impl LockFile {
     /// Takes the lock of `path`, making its directory if needed. Does not wait: the holder is writing
     /// the same file.
@@ -151,7 +157,9 @@ impl LockFile {
             std::io::ErrorKind::AlreadyExists => {
                 Reason::Locked { path: lock.clone(), holder: holder_of(path, kind) }.into()
             }
-            _ if !makes_dir => Reason::Unlockable { path: lock.clone(), source: error }.into(),
+            _ if !makes_dir || kind == FileKind::Refs && !is_in_the_way(&error) => {
+                Reason::Unlockable { path: lock.clone(), source: error }.into()
+            }
             _ => Error::io(&lock, error),
         })?;
         policy.prepare(&mut file).map_err(|error| Error::io(&lock, error))?;

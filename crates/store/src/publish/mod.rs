@@ -22,6 +22,7 @@ pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
 pub use lock::{FileKind, FileWriter, LockFile, publish_file, publish_locked};
 pub use loose::remove_loose;
+pub(crate) use loose_batch::sync_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
 pub use multi_pack_index::{ChainLayer, MultiPackIndexFile, MultiPackIndexLock};
@@ -29,7 +30,7 @@ pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError,
 pub use objects_stored::ObjectsStored;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
-pub use remove::{remove_bitmap, remove_pack};
+pub use remove::{PackRemoval, remove_bitmap, remove_pack};
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
 

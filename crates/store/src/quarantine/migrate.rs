@@ -12,7 +12,7 @@ use packrace_os::{EntryType, Mapped};
 
 use super::{Quarantine, remove_tree};
 use crate::error::{Error, Reason};
-use crate::publish::{Component, ObjectsStored, Sharing, make_durable_dir, with_extension};
+use crate::publish::{Component, ObjectsStored, Sharing, make_durable_dir, sync_loose, with_extension};
 
 /// The files of a pack in naming order: those that mark it as special, the pack, and last the index, by
 /// which it is found.
@@ -268,9 +268,8 @@ struct Changed {
 
 impl Changed {
     fn sync(&self) -> Result<(), Error> {
-        let dirs = self.dirs.iter().map(|dir| ToSync::Dir(dir));
-        let to_sync = dirs.chain(self.files.iter().map(|file| ToSync::File(file))).collect();
-        durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)
+        let dirs = self.dirs.iter().map(PathBuf::as_path);
+        sync_loose(dirs.collect(), self.files.iter().map(PathBuf::as_path).collect())
     }
 }
 

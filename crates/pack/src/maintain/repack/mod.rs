@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_store::PackIx;
-use packrace_store::publish::{PublishedPack, remove_bitmap, remove_pack};
+use packrace_store::publish::{PublishedPack, remove_bitmap};
 
 use self::roles::{PackRole, Roles};
 use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
@@ -203,15 +203,6 @@ fn store(
     }
 }
 
-/// Deletes redundant packs of the repository, except `new` ones and those that have a `.keep` by now.
-pub fn delete_packs(request_objects: &RequestObjects, repacked: &Repacked) -> Result<(), Error> {
-    let dir = request_objects.snapshot().own_pack_dir();
-    for name in &repacked.redundant {
-        remove_pack(&dir.join(name))?;
-    }
-    Ok(())
-}
-
 struct Repack<'a> {
     request_objects: &'a Arc<RequestObjects>,
     request: &'a RepackRequest,
@@ -280,6 +271,11 @@ impl Repack<'_> {
         let promised = Marks::of_packs(request_objects, &self.roles.with(&[PackRole::Promisor]))?;
         left_out.unite(&promised);
         let rest = self.unreachable(&reached, &left_out)?;
+        match unreachable {
+            Unreachable::Cruft { .. } => self.check_times()?,
+            Unreachable::Loosen { .. } if request.delete => self.check_times()?,
+            _ => {}
+        }
         let wanted = reached.snapshot();
         let all = count(&wanted);
         wanted.subtract(&left_out);
@@ -474,6 +470,15 @@ impl Repack<'_> {
         rest.subtract(reached);
         rest.subtract(left_out);
         Ok(rest)
+    }
+
+    /// Finds damaged times of cruft packs before anything is written.
+    fn check_times(&self) -> Result<(), Error> {
+        let packs = self.request_objects.snapshot().packs();
+        for pack in self.roles.with(&[PackRole::Cruft]) {
+            packs[pack.0 as usize].times()?;
+        }
+        Ok(())
     }
 
     fn caretaker(&self, settings: Settings) -> Caretaker<'_> {

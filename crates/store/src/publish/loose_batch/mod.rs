@@ -26,6 +26,9 @@ const MODE: u32 = 0o444;
 /// Most files open at a time, to be synced together. On most systems a process may have 1,024 open.
 const MAX_OPEN: usize = 256;
 
+/// How often a directory is made anew that another process removes.
+const MAX_TRIES: usize = 5;
+
 /// Loose objects being written. Dropping the batch removes files that have no name yet.
 pub struct LooseBatch {
     /// The object directory.
@@ -170,7 +173,11 @@ impl LooseBatch {
     fn create(&self, dir: &Path) -> Result<NewFile, Error> {
         let create = || NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
         let mut result = create();
-        if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        // Another process removes directories that a repack has emptied.
+        for _ in 0..MAX_TRIES {
+            if !result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                break;
+            }
             durable::make_dir(dir, |mode| self.policy.dir_mode(mode), Role::Objects)
                 .map_err(|error| Error::io(dir, error))?;
             result = create();
@@ -204,9 +211,26 @@ impl LooseBatch {
         }
         let above: Vec<_> = dirs.iter().filter_map(|dir| dir.parent().map(Path::to_owned)).collect();
         dirs.extend(above);
-        let dirs = dirs.iter().map(|dir| ToSync::Dir(dir));
-        let to_sync = dirs.chain(kept.into_iter().map(|path| ToSync::File(path))).collect();
-        durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)
+        sync_loose(
+            dirs.iter().map(PathBuf::as_path).collect(),
+            kept.into_iter().map(PathBuf::as_path).collect(),
+        )
+    }
+}
+
+/// Makes names in directories, and existing loose objects, durable in one wait. What has gone meanwhile is in a pack, which
+/// another process has made durable.
+pub(crate) fn sync_loose(mut dirs: Vec<&Path>, mut files: Vec<&Path>) -> Result<(), Error> {
+    loop {
+        let to_sync =
+            dirs.iter().map(|dir| ToSync::Dir(dir)).chain(files.iter().map(|file| ToSync::File(file)));
+        match durable::sync_together(to_sync.collect(), Role::Objects) {
+            Err(failed) if packrace_os::is_absent(&failed.source) && dirs.len() + files.len() > 0 => {
+                dirs.retain(|dir| *dir != failed.path);
+                files.retain(|file| *file != failed.path);
+            }
+            result => return result.map_err(Error::sync),
+        }
     }
 }
 

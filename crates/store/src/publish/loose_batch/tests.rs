@@ -216,3 +216,10 @@ fn counted_syncs_are_those_of_the_disk() {
     // Four files, four directories and their parent; or one call for the files and one for the directories.
     assert!(after - before >= 2, "{before} {after}");
 }
+
+#[test]
+fn what_a_repack_has_taken_away_need_not_be_synced() {
+    let top = tempfile::tempdir().unwrap();
+    let gone = top.path().join("gone");
+    sync_loose(vec![top.path(), &gone], vec![&gone.join("object")]).unwrap();
+}
