@@ -153,6 +153,14 @@ impl Mapped {
         }
     }
 
+    /// The path it was opened by, if it is mapped and had one.
+    pub fn path(&self) -> Option<&Path> {
+        match &*self.0 {
+            MappedBytes::Map { file: Some(file), .. } => file.path.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Whether it is a mapped file, not memory.
     #[inline]
     pub fn is_file(&self) -> bool {
@@ -167,11 +175,7 @@ impl Mapped {
 
     #[cold]
     fn damaged(&self) -> Damaged {
-        let path = match &*self.0 {
-            MappedBytes::Map { file: Some(file), .. } => file.path.as_deref().map(Path::to_owned),
-            _ => None,
-        };
-        Damaged { path }
+        Damaged { path: self.path().map(Path::to_owned) }
     }
 
     /// The identity of the file when mapped; `None` for bytes that are not a whole file, or not a file.

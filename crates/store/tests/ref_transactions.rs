@@ -110,7 +110,9 @@ impl Both {
         // Since 2.55, git looks at objects first, and takes no dangling symbolic ref for absent.
         let is_newer =
             |text: &String| text.contains("dangling symref") || text.starts_with("trying to write");
-        match ours.as_ref().is_err_and(is_newer) {
+        // It finds conflicts of names that no file shows after everything else.
+        let is_late = ours.is_err() && theirs.as_ref().is_err_and(|text| is_conflict(text));
+        match is_late || ours.as_ref().is_err_and(is_newer) {
             true if theirs.is_ok() => {
                 std::fs::remove_dir_all(self.ours()).unwrap();
                 let copied = Command::new("cp").arg("-a").args([self.theirs(), self.ours()]).status();

@@ -6,7 +6,8 @@
 //! ^<hex id>\n                                           what the annotated tag above finally tags
 //! ```
 //!
-//! A file whose header says `sorted` is searched in place; any other is indexed once, with 8 bytes per ref.
+//! As in git, a tab may stand for the blank of a ref. A file whose header says `sorted` is searched in place;
+//! any other is indexed once, with 8 bytes per ref.
 
 mod write;
 
@@ -90,7 +91,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
             let end =
                 memchr::memchr(b'\n', bytes).ok_or_else(|| Error::new(FORMAT, "unterminated line", 0))?;
             let words = bytes[..end]
-                .strip_prefix(b"# pack-refs with:")
+                .strip_prefix(b"# pack-refs with: ")
                 .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
             let has = |name: &[u8]| words.split(|byte| *byte == b' ').any(|word| word == name);
             traits.is_sorted = has(b"sorted");
@@ -182,8 +183,9 @@ impl Traits {
             let end = end_of_line(bytes, start);
             // The id is read with the ref.
             let found =
-                bytes.get(start + self.hash.len_in_hex()..end - 1).and_then(|rest| rest.strip_prefix(b" "));
-            let found = found.filter(|name| !name.is_empty());
+                bytes.get(start + self.hash.len_in_hex()..end - 1).and_then(|rest| rest.split_first());
+            let found = found.filter(|(blank, name)| is_blank(**blank) && !name.is_empty());
+            let found = found.map(|(_, name)| name);
             if found.ok_or_else(|| Error::new(FORMAT, "unexpected line", start as u64))? < name {
                 // Skip this line and its peeled line, if it has one.
                 low = if bytes.get(end) == Some(&b'^') { end_of_line(bytes, end) } else { end };
@@ -212,7 +214,7 @@ impl Traits {
         let name_at = at + id.hex_len() + 1;
         // A line without a name ends before it.
         let name = bytes.get(name_at..).and_then(|rest| rest.get(..memchr::memchr(b'\n', rest)?));
-        let name = name.filter(|name| !name.is_empty() && bytes[name_at - 1] == b' ');
+        let name = name.filter(|name| !name.is_empty() && is_blank(bytes[name_at - 1]));
         let name = name.ok_or_else(|| unexpected(at))?;
         let next = name_at + name.len() + 1;
         if bytes.get(next) == Some(&b'^') {
@@ -226,6 +228,11 @@ impl Traits {
         let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
+}
+
+/// Whether this may stand between an id and a name.
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t' || byte == b'\r'
 }
 
 /// Behind the line that starts at `start`; the last line ends, too.
@@ -353,6 +360,10 @@ mod tests {
         assert_eq!(names(&text, "refs/tags/").unwrap(), ["refs/tags/a", "refs/tags/b"]);
         assert_eq!(names("", "").unwrap(), [""; 0]);
         assert_eq!(names(HEADER, "").unwrap(), [""; 0]);
+        for header in ["", HEADER] {
+            let text = format!("{header}{A}\trefs/tags/a\n{A}\rrefs/tags/b\n");
+            assert_eq!(names(&text, "refs/tags/").unwrap(), ["refs/tags/a", "refs/tags/b"]);
+        }
         let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
         assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, Peeled::Unknown);
     }
@@ -387,6 +398,7 @@ mod tests {
         check(format!("{A}  \n{B}\n"), "unexpected line", 43);
         check(format!("{HEADER}{A} refs/a\n^x\n"), "unexpected line", 46 + 48);
         check(format!("^{A}\n"), "unexpected line", 0);
+        check("# pack-refs with:\n".to_owned(), "unexpected line", 0);
     }
 
     #[test]

@@ -146,6 +146,11 @@ impl Error {
         matches!(&self.0, Reason::Locked { .. })
     }
 
+    /// Whether the system does not let the lock of a file be made.
+    pub(crate) fn is_unlockable(&self) -> bool {
+        matches!(&self.0, Reason::Unlockable { .. })
+    }
+
     pub(crate) fn sync(failed: packrace_os::durable::SyncFailed) -> Self {
         Error::io(failed.path, failed.source)
     }

@@ -82,8 +82,3 @@ pub(super) fn is_sound(record: &StoredRef<'_>) -> bool {
     let has_value = !matches!(record.target, Target::Direct { id, .. } if id.is_null());
     has_value && is_good_name(record.name)
 }
-
-#[cold]
-pub(super) fn warn_of_broken(name: &[u8]) {
-    tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
-}

@@ -205,13 +205,7 @@ impl RefFiles {
 
     /// Reports broken loose refs.
     pub(super) fn warn_of_broken(&self) {
-        for name in &self.broken {
-            let shown = String::from_utf8_lossy(name);
-            match is_good_name(name) {
-                true => tracing::warn!("ignoring broken ref {shown}"),
-                false => tracing::warn!("ignoring ref with broken name {shown}"),
-            }
-        }
+        self.broken.iter().for_each(|name| warn_of_broken(name));
     }
 
     /// The identity of `packed-refs` before it was opened.
@@ -418,6 +412,16 @@ impl<'a> LooseRefs<'a> {
             LooseFile::Absent => {}
         }
         Ok(())
+    }
+}
+
+/// Reports a ref that git refuses, for its name or its value.
+#[cold]
+pub(super) fn warn_of_broken(name: &[u8]) {
+    let shown = String::from_utf8_lossy(name);
+    match is_good_name(name) {
+        true => tracing::warn!("ignoring broken ref {shown}"),
+        false => tracing::warn!("ignoring ref with broken name {shown}"),
     }
 }
 

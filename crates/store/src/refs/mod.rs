@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::error::refs::RefError;
-use broken::{is_sound, warn_of_broken};
+use broken::is_sound;
+use files::warn_of_broken;
 pub use migrate::Migration;
 pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;

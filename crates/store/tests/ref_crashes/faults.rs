@@ -64,6 +64,11 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
                 Ok(()) => assert_eq!(view.refs, new.refs, "{what}"),
                 Err(text) => assert!(text.contains(copy.to_str().unwrap()), "{what}: {text}"),
             }
+            // Reflogs are written before any ref changes.
+            let is_log = step.path.starts_with(copy.join("logs")) && !matches!(step.op, DiskOp::Remove);
+            if result.is_err() && is_log && matches!(fault, DiskFault::At(..)) {
+                assert_eq!(view.refs, old.refs, "{what}");
+            }
             if let DiskFault::At(..) = fault {
                 check_strays(&state, step, &copy, &what);
             }

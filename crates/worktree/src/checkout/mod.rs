@@ -19,6 +19,9 @@ use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
 use crate::listing::TreeItem;
 use crate::paths::{NameRules, directories_above};
 
+/// What the names of files begin with that are about to replace others.
+const TEMPORARY: &str = ".packrace_";
+
 /// Longest symbolic link target that is read from an object.
 const MAX_LINK_BYTES: usize = 1 << 16;
 
@@ -110,10 +113,13 @@ impl WorkTree {
             }
             return Ok(StatData::default());
         }
-        if there.is_some() {
+        let is_link = item.mode == Mode::Link && self.settings.rules.has_links;
+        // A file in place of a file replaces it when it is whole: on a full disk, the old one stays.
+        let replaces = there.as_ref().is_some_and(|found| found.kind != Kind::Dir) && !is_link;
+        if there.is_some() && !replaces {
             self.remove_whole(&place)?;
         }
-        if item.mode == Mode::Link && self.settings.rules.has_links {
+        if is_link {
             if content.len() > MAX_LINK_BYTES || content.contains(&0) {
                 let what = String::from_utf8_lossy(path);
                 return Err(WorkError::Refused(format!(
@@ -124,8 +130,14 @@ impl WorkTree {
                 .map_err(|error| WorkError::io(&place, error))?;
         } else {
             let mode = if item.mode == Mode::Executable { 0o777 } else { 0o666 };
-            let file = NewFile::create(&place, mode, Role::WorkTree);
-            let written = file.and_then(|mut file| file.write(content).and_then(|()| file.keep()));
+            let file = match place.parent() {
+                Some(dir) if replaces => NewFile::create_temporary(dir, TEMPORARY, mode, Role::WorkTree),
+                _ => NewFile::create(&place, mode, Role::WorkTree),
+            };
+            let written = file.and_then(|mut file| {
+                file.write(content)?;
+                if replaces { file.replace(&place) } else { file.keep() }
+            });
             written.map_err(|error| WorkError::io(&place, error))?;
         }
         let found = seen(&place)?;

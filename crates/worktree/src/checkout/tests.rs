@@ -1,6 +1,8 @@
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use packrace_object::{HashKind, ObjectId};
+use packrace_os::simulated::{DiskFault, on_disk};
 use packrace_store::ConfigSources;
 use tempfile::TempDir;
 
@@ -101,4 +103,23 @@ fn modes_follow_the_umask() {
     tree.write(b"x", &item(Mode::Executable), b"").unwrap();
     let mode = std::fs::metadata(tree.top().join("x")).unwrap().permissions().mode();
     assert_eq!(mode & 0o700, 0o700);
+}
+
+/// On a full disk, and wherever else writing fails, what a file replaces stays.
+#[test]
+fn a_file_is_replaced_when_the_new_one_is_whole() {
+    let write = |fault| {
+        let (_dir, mut tree) = tree();
+        let top = tree.top().to_owned();
+        std::fs::write(top.join("f"), "old").unwrap();
+        let (written, steps) = on_disk(fault, || tree.write(b"f", &item(FILE), b"new"));
+        let left = std::fs::read_to_string(top.join("f")).unwrap();
+        (written.is_ok(), left, std::fs::read_dir(&top).unwrap().count(), steps.len())
+    };
+    let (is_written, left, names, steps) = write(DiskFault::None);
+    assert_eq!((is_written, left.as_str(), names), (true, "new", 1));
+    for at in 0..steps {
+        let (is_written, left, names, _) = write(DiskFault::At(at, ErrorKind::StorageFull));
+        assert_eq!((is_written, left.as_str(), names), (false, "old", 1), "{at}");
+    }
 }

@@ -8,8 +8,8 @@ use super::{Cause, Locks, PrepareError, RefStep, TransactionMode};
 /// Checks all new names in one sorted pass; a shared directory is looked up once.
 ///
 /// In a batch, edits already in `refused` do not conflict with others, nor does one refused here
-/// conflict with later ones. As in git, of two names the shorter is refused with files, and the earlier
-/// edit with reftables.
+/// conflict with later ones. As in git, what shows when files are locked comes first, in the order of the
+/// locks; else, of two names the shorter is refused with files, and the earlier edit with reftables.
 pub(super) fn conflicts(
     steps: &[RefStep],
     locks: &mut Locks,
@@ -18,17 +18,26 @@ pub(super) fn conflicts(
 ) -> Result<Vec<FailedStep>, PrepareError> {
     let mut problems = Vec::new();
     let is_in = |step: &RefStep| !refused.contains(&step.edit);
-    let mut changed: BTreeMap<&[u8], usize> =
-        steps.iter().filter(|step| is_in(step)).map(|step| (step.name.as_slice(), step.known_from)).collect();
+    let known = steps.iter().enumerate().filter(|(_, step)| is_in(step));
+    // Each name, from when it is known, and its step.
+    let mut changed: BTreeMap<&[u8], (usize, usize)> =
+        known.map(|(at, step)| (step.name.as_slice(), (step.known_from, at))).collect();
     let is_new = |at: &usize| is_in(&steps[*at]) && steps[*at].needs_name();
     let mut created: Vec<usize> = (0..steps.len()).filter(is_new).collect();
     if mode == TransactionMode::Atomic || matches!(locks, Locks::Files(_)) {
-        created.sort_by(|a, b| steps[*a].name.cmp(&steps[*b].name));
+        created.sort_by_key(|at| match locks.was_blocked(*at) {
+            true => (false, *at, &b""[..]),
+            false => (true, 0, steps[*at].name.as_slice()),
+        });
     }
     let mut is_ref: HashMap<&[u8], bool> = HashMap::new();
     for at in created {
         let name = steps[at].name.as_slice();
         let before = problems.len();
+        let is_at_lock = locks.was_blocked(at);
+        // While a batch takes locks, it does not know what comes later.
+        let last = if is_at_lock && mode == TransactionMode::Batch { at } else { usize::MAX };
+        let is_known = |(from, step): &(usize, usize)| *from <= at && *step <= last;
         let mut add = |cause| problems.push(FailedStep { step: at, cause });
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for directory in slashes.map(|(end, _)| &name[..end]) {
@@ -41,18 +50,18 @@ pub(super) fn conflicts(
                 }
             };
             if exists {
-                add(locks.conflict(name, directory.to_vec()));
-            } else if changed.get(directory).is_some_and(|from| *from <= at) {
-                add(Cause::Together { name: name.to_vec(), other: directory.to_vec() });
+                add(locks.conflict(at, name, directory.to_vec()));
+            } else if changed.get(directory).is_some_and(|(from, _)| *from <= at) {
+                add(Cause::Together { name: name.to_vec(), other: directory.to_vec(), is_at_lock });
             }
         }
         let below = [name, b"/"].concat();
         if let Some(existing) = locks.first_below(name)? {
-            add(locks.conflict(name, existing));
+            add(locks.conflict(at, name, existing));
         }
         let others = changed.range(below.as_slice()..).take_while(|(other, _)| other.starts_with(&below));
-        if let Some((other, _)) = others.into_iter().find(|(_, from)| **from <= at) {
-            add(Cause::Together { name: name.to_vec(), other: other.to_vec() });
+        if let Some((other, _)) = others.into_iter().find(|(_, known)| is_known(known)) {
+            add(Cause::Together { name: name.to_vec(), other: other.to_vec(), is_at_lock });
         }
         if mode == TransactionMode::Batch && problems.len() > before {
             // The first step of an edit has the edit's number.

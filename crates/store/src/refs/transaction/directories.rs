@@ -30,11 +30,27 @@ pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), 
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
 }
 
+/// Removes reflogs and directories in the way of a new reflog below `logs`. The ref's name is available, so
+/// they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot create such a
+/// ref.
+pub(super) fn clear_way(logs: &Path, path: &Path) -> Result<(), RefError> {
+    for above in path.ancestors().skip(1).take_while(|above| *above != logs) {
+        let io = |source| RefError::Io { path: above.to_owned(), source };
+        if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
+            return durable::remove_file(above, Role::Refs).map(drop).map_err(io);
+        }
+    }
+    remove_tree(path, true)
+}
+
+/// Whether this is a directory, or a link to one.
+pub(super) fn is_dir(path: &Path) -> bool {
+    packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir))
+}
+
 /// Renames a lock to its ref; empty directories may be in the way.
 pub(super) fn rename(lock: LockFile, path: &Path) -> Result<(), RefError> {
-    let is_dir =
-        packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
-    if is_dir {
+    if is_dir(path) {
         remove_tree(path, false)?;
     }
     lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })

@@ -227,9 +227,16 @@ impl Locks {
         }
     }
 
-    /// That the name of a new ref is not available.
-    fn conflict(&self, name: &[u8], existing: Vec<u8>) -> Cause {
-        let is_at_lock = matches!(self, Locks::Files(locks) if locks.is_loose(&existing));
+    /// Whether files or locks were in the way of the new ref of a step when it was locked.
+    fn was_blocked(&self, at: usize) -> bool {
+        matches!(self, Locks::Files(locks) if locks.was_blocked(at))
+    }
+
+    /// That the name of the new ref of a step is not available.
+    fn conflict(&self, at: usize, name: &[u8], existing: Vec<u8>) -> Cause {
+        // Of many refs that are packed together, each would have met the file at its lock.
+        let is_loose = || matches!(self, Locks::Files(locks) if locks.has_file(&existing).unwrap_or(false));
+        let is_at_lock = self.was_blocked(at) || is_loose();
         Cause::Conflict { name: name.to_vec(), existing, is_at_lock }
     }
 

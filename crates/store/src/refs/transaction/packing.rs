@@ -67,12 +67,12 @@ impl RefStore {
             return Err(RefError::Write(words).into());
         }
         let mut locks = FileLocks::begin(self, &[], writes)?;
-        locks.lock_packed()?;
-        let mut wanted: BTreeMap<Vec<u8>, ObjectId> = direct_loose(&self.dirs, self.hash)?;
-        wanted.retain(|name, _| !is_per_worktree(name) && (which.is_wanted)(name));
-        if which.is_auto && wanted.len() < least_loose(locks.packed_len()) {
+        // What is not worthwhile needs no lock.
+        if which.is_auto && self.wanted(which)?.len() < least_loose(locks.packed_len()) {
             return Ok(());
         }
+        locks.lock_packed()?;
+        let wanted = self.wanted(which)?;
         // Rewriting copies what does not change as it is.
         locks.check_packed()?;
         let mut found = Vec::with_capacity(wanted.len());
@@ -103,6 +103,13 @@ impl RefStore {
             }
         }
         Ok(())
+    }
+
+    /// The loose refs to pack.
+    fn wanted(&self, which: &PackRefs<'_>) -> Result<BTreeMap<Vec<u8>, ObjectId>, RefError> {
+        let mut wanted = direct_loose(&self.dirs, self.hash)?;
+        wanted.retain(|name, _| !is_per_worktree(name) && (which.is_wanted)(name));
+        Ok(wanted)
     }
 
     /// Removes a loose ref whose value is packed, unless it is being changed or is a symbolic link, as in git; returns why

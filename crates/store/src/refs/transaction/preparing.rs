@@ -67,7 +67,7 @@ impl<'a, 's> Preparing<'a, 's> {
         let unavailable = available::conflicts(&self.steps, &mut self.locks, mode, &out)?;
         self.problems.extend(unavailable);
         // In git's order: targets of symbolic refs come after all requested refs.
-        self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank()));
+        self.problems.sort_by_key(|problem| (problem.cause.is_late(), problem.step, problem.cause.rank()));
         let mut refused: Vec<Refusal> = Vec::new();
         let mut is_refused = HashSet::new();
         for problem in std::mem::take(&mut self.problems) {

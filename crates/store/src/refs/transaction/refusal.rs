@@ -99,7 +99,7 @@ pub enum Cause {
         name: Vec<u8>,
         /// The existing one.
         existing: Vec<u8>,
-        /// Whether it does not even let the lock be taken: git tells that.
+        /// Whether it shows when the lock is taken: git tells that, and before what is wrong with later refs.
         is_at_lock: bool,
     },
     /// As above, if both are changed now.
@@ -108,6 +108,8 @@ pub enum Cause {
         name: Vec<u8>,
         /// The other one.
         other: Vec<u8>,
+        /// As above.
+        is_at_lock: bool,
     },
     /// The object does not exist.
     NoObject {
@@ -187,6 +189,11 @@ impl Cause {
         !self.reason().is_empty()
     }
 
+    /// Whether git finds it only after all refs are locked.
+    pub(super) fn is_late(&self) -> bool {
+        matches!(self, Cause::Conflict { is_at_lock: false, .. } | Cause::Together { is_at_lock: false, .. })
+    }
+
     /// Among several causes for one edit, the lowest rank is reported.
     pub(super) fn rank(&self) -> i8 {
         match self {
@@ -236,13 +243,13 @@ impl std::fmt::Display for Refusal {
                 "cannot lock ref '{asked}': expected symref with target '{}': but is a regular ref",
                 text(expected)
             ),
-            Cause::Conflict { name, existing, is_at_lock } => lock_with(
-                f,
-                format!("'{}' exists; cannot create '{}'", text(existing), text(name)),
-                *is_at_lock,
-            ),
-            Cause::Together { name, other } => {
-                write!(f, "cannot process '{}' and '{}' at the same time", text(name), text(other))
+            Cause::Conflict { name, existing, is_at_lock } => {
+                let words = format!("'{}' exists; cannot create '{}'", text(existing), text(name));
+                lock_with(f, words, *is_at_lock)
+            }
+            Cause::Together { name, other, is_at_lock } => {
+                let words = format!("cannot process '{}' and '{}' at the same time", text(name), text(other));
+                lock_with(f, words, *is_at_lock)
             }
             Cause::NoObject { name, id } => {
                 write!(f, "trying to write ref '{}' with nonexistent object {id}", text(name))

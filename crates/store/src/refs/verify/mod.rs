@@ -13,11 +13,14 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use super::reftable::Stack;
-use super::{Backend, MAX_LINKS, RefError, RefStore, is_good_name, is_root_name};
+use super::{Backend, RefDirs, RefError, RefStore, is_good_name, is_root_name};
 
 /// Longest loose ref and longest `packed-refs` that are read.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
 const MAX_PACKED_BYTES: u64 = 16 << 30;
+
+/// The longest chain of symbolic links that git follows to find out where a ref leads.
+const MAX_NESTED_LINKS: usize = 32;
 
 /// A problem of a ref or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub enum CheckedRefs<'a> {
     Problem(&'a str, Problem),
     /// The reftables of this linked work tree cannot be read.
     BrokenStack(&'a str),
+    /// Where a symbolic link leads cannot be found out, at which git ends; in its words.
+    BadLink(String),
 }
 
 /// Receives what a check tells.
@@ -80,7 +85,7 @@ impl RefStore {
         report(CheckedRefs::Begin);
         match self.backend {
             Backend::Files => {
-                let files = FilesCheck { dir, common, shown, hash: self.hash };
+                let files = FilesCheck { dir, dirs: &self.dirs, shown, hash: self.hash };
                 files.verify_dir(b"refs/", report)?;
                 files.verify_root(report)?;
                 if dir == common { files.verify_packed(report) } else { Ok(()) }
@@ -93,7 +98,7 @@ impl RefStore {
 /// The files of the repository, or of a linked work tree.
 struct FilesCheck<'a> {
     dir: &'a Path,
-    common: &'a Path,
+    dirs: &'a RefDirs,
     /// What comes before the names of refs in reports.
     shown: String,
     hash: HashKind,
@@ -134,9 +139,13 @@ impl FilesCheck<'_> {
         match kind {
             EntryType::Symlink => {
                 add(MessageId::SymlinkRef, "use deprecated symbolic link for symref");
-                let target = self.target_of_link(&self.path_of(name))?;
-                if let Some(problem) = target_problem(name, target.as_os_str().as_bytes()) {
-                    report(CheckedRefs::Problem(&shown, problem));
+                match self.target_of_link(&self.path_of(name))? {
+                    Err(words) => report(CheckedRefs::BadLink(words)),
+                    Ok(target) => {
+                        if let Some(problem) = target_problem(name, target.as_os_str().as_bytes()) {
+                            report(CheckedRefs::Problem(&shown, problem));
+                        }
+                    }
                 }
                 Ok(())
             }
@@ -176,22 +185,30 @@ impl FilesCheck<'_> {
         Ok(())
     }
 
-    /// Where a symbolic link leads, from the repository if it is inside.
-    fn target_of_link(&self, link: &Path) -> Result<PathBuf, RefError> {
-        let followed = packrace_os::follow_links(link, MAX_LINKS, Role::Refs);
-        let mut path = followed.map_err(|source| RefError::Io { path: link.to_owned(), source })?.path;
-        // The target need not exist; if its directory does not, the name is as it is written.
-        if let (Some(dir), Some(file)) = (path.parent(), path.file_name())
-            && let Ok(dir) = packrace_os::real_path(dir)
-        {
-            path = dir.join(file);
+    /// Where a symbolic link leads, from the repository if it is inside, or why that is not known.
+    fn target_of_link(&self, link: &Path) -> Result<Result<PathBuf, String>, RefError> {
+        let followed = packrace_os::follow_links(link, MAX_NESTED_LINKS, Role::Refs);
+        let followed = followed.map_err(|source| RefError::Io { path: link.to_owned(), source })?;
+        if followed.is_link {
+            let shown = self.dirs.shown(link);
+            let words = format!("More than {MAX_NESTED_LINKS} nested symlinks on path '{}'", shown.display());
+            return Ok(Err(words));
         }
-        let common = packrace_os::real_path(self.common).unwrap_or_else(|_| self.common.to_owned());
-        Ok(path.strip_prefix(common).map(Path::to_owned).unwrap_or(path))
+        let mut path = followed.path;
+        // The target need not exist, but its directory must.
+        if let (Some(dir), Some(file)) = (path.parent(), path.file_name()) {
+            match real_dir(dir) {
+                Ok(dir) => path = dir.join(file),
+                Err(words) => return Ok(Err(words)),
+            }
+        }
+        let common = packrace_os::real_path(&self.dirs.common_dir);
+        let common = common.unwrap_or_else(|_| self.dirs.common_dir.clone());
+        Ok(Ok(path.strip_prefix(common).map(Path::to_owned).unwrap_or(path)))
     }
 
     fn verify_packed(&self, report: &mut CheckSink<'_>) -> Result<(), RefError> {
-        let path = self.common.join("packed-refs");
+        let path = self.dirs.common_dir.join("packed-refs");
         let is_link = packrace_os::read_link(&path, Role::Refs);
         let found = packrace_os::identity(&path, Role::Refs);
         let words = match (is_link, found) {
@@ -210,6 +227,17 @@ impl FilesCheck<'_> {
         packed::verify_packed(&content, self.hash, report);
         Ok(())
     }
+}
+
+/// A directory without links; the error names the first part that is not there.
+fn real_dir(dir: &Path) -> Result<PathBuf, String> {
+    let mut real = PathBuf::new();
+    for part in dir.components() {
+        real.push(part);
+        real = packrace_os::real_path(&real)
+            .map_err(|error| format!("Invalid path '{}': {}", real.display(), packrace_os::reason(&error)))?;
+    }
+    Ok(real)
 }
 
 /// The problems of a loose ref.

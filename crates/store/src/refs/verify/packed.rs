@@ -19,12 +19,21 @@ pub(super) fn verify_packed(content: &[u8], hash: HashKind, report: &mut CheckSi
     let mut has_bad_lines = false;
     for (at, line) in content.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let place = format!("packed-refs line {}", at + 1);
-        let Some(line) = line.strip_suffix(b"\n") else {
+        let (is_header, whole) = (at == 0 && line.starts_with(b"#"), line.strip_suffix(b"\n"));
+        // Git looks for a header in the first line, and then at it as at the others.
+        let times = match whole {
+            Some(_) => 0,
+            None if at == 0 && !is_header => 2,
+            None => 1,
+        };
+        for _ in 0..times {
+            has_bad_lines = true;
             let words = format!("'{}' is not terminated with a newline", text(line));
             let problem = Problem::new(MessageId::PackedRefEntryNotTerminated, words);
-            return report(CheckedRefs::Problem(&place, problem));
-        };
-        if at == 0 && line.starts_with(b"#") {
+            report(CheckedRefs::Problem(&place, problem));
+        }
+        let line = whole.unwrap_or(line);
+        if is_header {
             if let Err(problem) = check.header(line) {
                 report(CheckedRefs::Problem("packed-refs.header", problem));
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use packrace_format::multi_pack_index::MultiPackIndex;
-use packrace_object::{HashKind, TrailerHasher};
+use packrace_object::{HashKind, ObjectId, TrailerHasher};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, Standing, faults};
 
@@ -132,13 +132,17 @@ impl Pack {
     }
 }
 
-/// Checks a file that ends with a hash of its content and that only its writer touches.
+/// Checks a file that ends with a hash of its content and that only its writer touches, unless it is named by its hash:
+/// files of a chain of commit-graphs, which every writer touches that keeps them.
 fn check_helper(map: &Mapped, hash: HashKind) -> Result<(), Error> {
     match map.look(Role::Index) {
         Standing::Same | Standing::Elsewhere => Ok(()),
         Standing::Damaged(damaged) => Err(damaged.into()),
         // Creating a hard link changes only one of its times (`git clone --local`).
-        Standing::Touched(now) if now.modified == map.identity().and_then(|file| file.modified) => {
+        Standing::Touched(now)
+            if now.modified == map.identity().and_then(|file| file.modified)
+                || is_named_by_hash(map, hash) =>
+        {
             verify(map, now, || is_hashed(map, hash))
         }
         Standing::Touched(_) => Err(map.mark_damaged().into()),
@@ -150,6 +154,13 @@ fn check_helper(map: &Mapped, hash: HashKind) -> Result<(), Error> {
 fn verify(map: &Mapped, now: FileIdentity, is_right: impl FnOnce() -> bool) -> Result<(), Error> {
     let verify = || if is_right() { Ok(()) } else { Err(map.mark_damaged()) };
     Ok(verified::once_of(vec![now], verify)?)
+}
+
+/// Whether the name of a file ends with the hash that the file ends with.
+fn is_named_by_hash(map: &Mapped, hash: HashKind) -> bool {
+    let name = map.path().and_then(|path| path.file_stem()).and_then(|stem| stem.to_str());
+    let named = name.and_then(|name| ObjectId::from_hex(name.rsplit('-').next()?.as_bytes()).ok());
+    named.is_some_and(|named| named.kind() == hash && map.ends_with(named.as_bytes()))
 }
 
 /// Whether the last bytes are the hash of the bytes before.

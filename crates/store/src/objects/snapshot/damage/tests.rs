@@ -105,6 +105,22 @@ fn what_is_only_touched_is_right() {
 }
 
 #[test]
+fn files_of_a_chain_of_commit_graphs_may_be_touched() {
+    contain(Scope::Work).unwrap();
+    let storage = Storage { bitmap: Bitmap::Plain, commit_graph: GraphLayout::Split, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let (snapshot, _) = used(&repo);
+    let path = file(&repo, "objects/info/commit-graphs", ".graph");
+    let later = |seconds| std::time::SystemTime::now() + std::time::Duration::from_secs(seconds);
+    open(&path).set_modified(later(2)).unwrap();
+    snapshot.check_files(all(&snapshot)).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, bytes.iter().map(|byte| !byte).collect::<Vec<_>>()).unwrap();
+    open(&path).set_modified(later(4)).unwrap();
+    assert!(snapshot.check_files(all(&snapshot)).unwrap_err().is_fault());
+}
+
+#[test]
 fn a_reader_gives_nothing_of_a_damaged_pack() {
     let repo = built(false, RefFormat::Files);
     let (snapshot, main) = used(&repo);

@@ -12,24 +12,27 @@
 //! refused as locked. If it appears between our check and our write, git's value wins, because a loose ref
 //! overrides a packed one, and ours is refused: two writers are never both told that they were first.
 
+mod packed;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use packrace_format::packed_refs::{Edit, RewriteError, rewrite};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile};
+use packrace_os::durable;
 use packrace_os::is_absent;
 
 use super::super::files::{LooseFile, LooseValue, read_loose};
 use super::super::packed_file::PackedFile;
 use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, reflog};
-use super::directories::{Listings, first_file, remove_empty_parents, remove_tree, rename};
-use super::sync::{sync_all, sync_dir};
+use super::directories::{
+    Listings, clear_way, first_file, is_dir, remove_empty_parents, remove_tree, rename,
+};
+use super::sync::sync_all;
 use super::{
     Cause, CommitWork, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Refusal,
-    TransactionMode, Value,
+    Value,
 };
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
@@ -56,6 +59,8 @@ pub(super) struct FileLocks {
     packed_lock: Option<LockFile>,
     /// New refs, for whose locks directories may have been made, which an abort removes.
     housed: HashSet<Vec<u8>>,
+    /// Steps of new refs where files or locks of other refs were in the way.
+    blocked: HashSet<usize>,
     /// Whether refs without a loose file are written to `packed-refs`.
     is_bulk: bool,
     listings: Listings,
@@ -96,6 +101,7 @@ impl FileLocks {
             packed,
             packed_lock: None,
             housed: HashSet::new(),
+            blocked: HashSet::new(),
             is_bulk: shared >= least,
             listings: Listings::default(),
             taken: HashMap::new(),
@@ -120,7 +126,10 @@ impl FileLocks {
             LockedFile::Refused(Cause::Conflict { name, .. }) if step.expected.is_value() => {
                 return Ok(LockedRef::Refused(Cause::Missing(name)));
             }
-            LockedFile::Refused(cause) => return Ok(LockedRef::Refused(cause)),
+            LockedFile::Refused(cause) => {
+                self.blocked.insert(at);
+                return Ok(LockedRef::Refused(cause));
+            }
         };
         let loose = read_loose(&self.dirs, &step.name, self.hash)?;
         self.taken.insert(at, Taken::Lock { lock, is_new: loose == LooseFile::Absent });
@@ -129,9 +138,7 @@ impl FileLocks {
             LooseFile::Broken => Ok(LockedRef::Refused(Cause::Broken(step.name.clone()))),
             LooseFile::Absent => {
                 self.housed.insert(step.name.clone());
-                if matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_))
-                    && let Some(cause) = self.clear_for(&step.name)?
-                {
+                if let Some(cause) = self.clear_for(at, step)? {
                     return Ok(LockedRef::Refused(match step.expected.is_value() {
                         true => Cause::Missing(step.name.clone()),
                         false => cause,
@@ -179,12 +186,13 @@ impl FileLocks {
         Ok(self.has_file(name)? || self.packed.find(name)?.is_some())
     }
 
-    /// Whether a ref has a file of its own.
-    pub(super) fn is_loose(&self, name: &[u8]) -> bool {
-        self.has_file(name).unwrap_or(false)
+    /// Whether files or locks were in the way of the new ref of a step when it was locked.
+    pub(super) fn was_blocked(&self, at: usize) -> bool {
+        self.blocked.contains(&at)
     }
 
-    fn has_file(&self, name: &[u8]) -> Result<bool, RefError> {
+    /// Whether a ref has a file of its own.
+    pub(super) fn has_file(&self, name: &[u8]) -> Result<bool, RefError> {
         let path = self.dirs.path_of(name);
         let file =
             packrace_os::identity(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
@@ -226,7 +234,8 @@ impl FileLocks {
         Ok(())
     }
 
-    /// Makes everything visible: reflogs, then `packed-refs`, then loose files.
+    /// Makes everything visible: reflogs, then `packed-refs`, then loose files. As in git, a reflog that cannot be written
+    /// leaves all refs as they were.
     pub(super) fn commit(
         mut self,
         work: &CommitWork<'_>,
@@ -234,11 +243,15 @@ impl FileLocks {
     ) -> Result<Vec<Refusal>, PrepareError> {
         self.settle(work)?;
         let mut changed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
-        let late = self.commit_packed(work, objects)?;
-        let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
-        let steps: Vec<(usize, &RefStep)> =
-            work.steps().filter(|(_, step)| !is_late.contains(&step.edit)).collect();
+        let packing = self.stage_packed(work, objects)?;
+        let mut steps: Vec<(usize, &RefStep)> = work.steps().collect();
         let stashes = self.log(work, &steps, &mut changed_dirs)?;
+        let late = match packing {
+            Some(packing) => self.commit_packed(work, packing, objects)?,
+            None => Vec::new(),
+        };
+        let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
+        steps.retain(|(_, step)| !is_late.contains(&step.edit));
         for (at, step) in &steps {
             let Some(Taken::Lock { lock, is_new }) = self.taken.remove(at) else { continue };
             let path = self.dirs.path_of(&step.name);
@@ -297,108 +310,6 @@ impl FileLocks {
         LockFile::settle_all(locks).map_err(io_error)
     }
 
-    /// Rewrites `packed-refs` if a step needs it.
-    fn commit_packed(
-        &mut self,
-        work: &CommitWork<'_>,
-        objects: &mut dyn RefObjects,
-    ) -> Result<Vec<Refusal>, PrepareError> {
-        let mut edits = Vec::new();
-        let mut bulk = Vec::new();
-        for (at, step) in work.steps().filter(|(_, step)| !step.is_log_only) {
-            let is_packed = matches!(self.taken.get(&at), Some(Taken::Packed));
-            let value = match step.change {
-                RefChange::Set(id) if is_packed => {
-                    Some((id, objects.peel(&id).map_err(PrepareError::Objects)?))
-                }
-                RefChange::Delete if self.packed.find(&step.name)?.is_some() => None,
-                _ => continue,
-            };
-            edits.push(Edit { name: &step.name, value });
-            if is_packed {
-                bulk.push((at, step));
-            }
-        }
-        if edits.is_empty() {
-            return Ok(Vec::new());
-        }
-        edits.sort_by(|a, b| a.name.cmp(b.name));
-        self.write_packed(&edits, objects)?;
-        let overtaken = self.overtaken(&bulk)?;
-        if overtaken.is_empty() {
-            return Ok(Vec::new());
-        }
-        let refusals = overtaken.into_iter().map(|(step, words)| {
-            let name = work.edits[step.edit].name.clone();
-            let (target, backend) = (step.name.clone(), work.store.backend);
-            Refusal { edit: step.edit, name, target, cause: Cause::Locked(words), backend }
-        });
-        let refusals: Vec<Refusal> = refusals.collect();
-        if work.mode == TransactionMode::Batch {
-            return Ok(refusals);
-        }
-        // Restores the old state: all or nothing.
-        let back: Vec<Edit<'_>> = edits
-            .iter()
-            .map(|edit| Ok(Edit { name: edit.name, value: self.packed.find(edit.name)? }))
-            .collect::<Result<_, RefError>>()?;
-        let before = std::mem::replace(&mut self.packed, PackedFile::read(&self.dirs, self.hash)?);
-        self.write_packed(&back, objects)?;
-        drop(before);
-        Err(refusals.into_iter().next().expect("not empty").into())
-    }
-
-    pub(super) fn write_packed(
-        &self,
-        edits: &[Edit<'_>],
-        objects: &mut dyn RefObjects,
-    ) -> Result<(), PrepareError> {
-        let path = self.packed_path()?;
-        let new = crate::paths::with_extension(&path, "new");
-        let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
-        let create = || NewFile::create(&new, 0o666, Role::Refs);
-        let file = create().or_else(|error| match error.kind() {
-            // We hold the lock, so its writer was killed.
-            ErrorKind::AlreadyExists if durable::remove_file(&new, Role::Refs).is_ok() => create(),
-            _ => Err(error),
-        });
-        let mut file = file.map_err(|error| {
-            let words = format!("unable to create file {}: {}", new.display(), packrace_os::reason(&error));
-            RefError::Write(words)
-        })?;
-        self.writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
-        let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
-        let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
-        rewrite(self.packed.refs(), edits, &mut peel, &mut sink).map_err(|error| match error {
-            RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
-            RewriteError::Caller(error) => error,
-        })?;
-        // Otherwise refs of a truncated file would be lost for good.
-        self.packed.check_unchanged()?;
-        // Always synced: the file also holds unchanged refs, and loose files are removed afterwards.
-        file.sync().map_err(io)?;
-        file.replace(&path).map_err(io)?;
-        Ok(sync_dir(path.parent().unwrap_or(&self.dirs.common_dir))?)
-    }
-
-    /// Steps in `packed-refs` that collide with loose refs begun by another process, with the
-    /// reason to report.
-    fn overtaken<'s>(
-        &mut self,
-        bulk: &[(usize, &'s RefStep)],
-    ) -> Result<Vec<(&'s RefStep, String)>, PrepareError> {
-        self.listings = Listings::default();
-        let mut overtaken = Vec::new();
-        for (_, step) in bulk {
-            let path = self.dirs.path_of(&step.name);
-            if self.listings.has(&path)? || self.listings.has(&lock_of(&path))? {
-                let path = lock_of(&path);
-                overtaken.push((*step, format!("Unable to create '{}': File exists.", path.display())));
-            }
-        }
-        Ok(overtaken)
-    }
-
     pub(super) fn lock_packed(&mut self) -> Result<(), PrepareError> {
         let path = self.packed_path()?;
         let patience = self.writes.packed_patience;
@@ -419,27 +330,31 @@ impl FileLocks {
         }
     }
 
-    /// Removes empty directories where a new ref gets its file.
-    fn clear_for(&self, name: &[u8]) -> Result<Option<Cause>, RefError> {
-        let path = self.dirs.path_of(name);
-        let is_dir = || {
-            packrace_os::identity(&path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir))
-        };
-        // Refs below it are reported as such.
-        if !is_dir() || first_file(&path, b"")?.is_some() {
+    /// Removes empty directories where the new ref of a step gets its file.
+    fn clear_for(&mut self, at: usize, step: &RefStep) -> Result<Option<Cause>, RefError> {
+        let path = self.dirs.path_of(&step.name);
+        let is_set = matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_));
+        if !is_dir(&path) {
             return Ok(None);
         }
-        remove_tree(&path, false)?;
-        let below = [name, b"/"].concat();
-        if self.housed.iter().any(|other| other.starts_with(&below)) {
-            // Its lock is there: a conflict of two names of this transaction.
+        let mut is_used = first_file(&path, b"")?.is_some();
+        if is_set && !is_used {
+            remove_tree(&path, false)?;
+        }
+        if !is_used && is_dir(&path) {
+            // A lock is there: a conflict of two names of this transaction.
+            let below = [step.name.as_slice(), b"/"].concat();
+            is_used = self.housed.iter().any(|other| other.starts_with(&below));
+        }
+        if is_used {
+            // What is there is reported with the names.
+            self.blocked.insert(at);
             return Ok(None);
         }
-        let name = String::from_utf8_lossy(name);
-        let shown = self.dirs.shown(&path);
+        let (name, shown) = (String::from_utf8_lossy(&step.name), self.dirs.shown(&path));
         let words =
             || format!("there is a non-empty directory '{}' blocking reference '{name}'", shown.display());
-        Ok(is_dir().then(|| Cause::Blocked(words())))
+        Ok((is_set && is_dir(&path)).then(|| Cause::Blocked(words())))
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
@@ -452,7 +367,7 @@ impl FileLocks {
                 Ok(lock) => return Ok(LockedFile::Held(lock)),
                 Err(error) => error,
             };
-            if error.is_locked() {
+            if error.is_locked() || error.is_unlockable() {
                 return Ok(LockedFile::Refused(Cause::Locked(error.to_string())));
             }
             if let Some(existing) = self.ref_above(name)? {
@@ -527,25 +442,13 @@ impl FileLocks {
                 // No log of this name, only logs below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
                 ErrorKind::NotADirectory if !is_begun => return Ok(false),
-                ErrorKind::IsADirectory | ErrorKind::NotADirectory => self.clear_way(name, path)?,
+                ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
+                    clear_way(&self.dirs.logs_of(name), path)?;
+                }
                 _ => return Err(RefError::Io { path: path.to_owned(), source: error }.into()),
             }
         }
         Err(RefError::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
-    }
-
-    /// Removes reflogs and directories in the way of a new reflog. The ref's name is available, so
-    /// they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot
-    /// create such a ref.
-    fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
-        let logs = self.dirs.logs_of(name);
-        for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
-            let io = |source| RefError::Io { path: above.to_owned(), source };
-            if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
-                return durable::remove_file(above, Role::Refs).map(drop).map_err(io);
-            }
-        }
-        remove_tree(path, true)
     }
 
     pub(super) fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
