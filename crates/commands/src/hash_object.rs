@@ -15,6 +15,7 @@ use packrace_worktree::filter::{Direction, Filters, Purpose};
 use crate::call::Call;
 use crate::call::discovery::{in_directory, none_found, repository, repository_if_known};
 use crate::call::fatal::Fatal;
+use crate::hooks::variables_of_filters;
 use crate::options::HashObjectOptions;
 use crate::work_tree::{WorkTree, path_from_top_of};
 
@@ -226,7 +227,10 @@ impl<'a> Hashing<'a> {
             let mut messages = Vec::new();
             let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut messages);
             messages.iter().for_each(|line| error_line!(self.call, "{line}"));
-            self.filters = Some(filters.map_err(Fatal::new)?);
+            let filters = filters.map_err(Fatal::new)?;
+            let top = self.work_tree.as_ref().map(|work_tree| work_tree.top.as_path());
+            filters.set_variables(&variables_of_filters(self.call, repository, top, &self.prefix));
+            self.filters = Some(filters);
         }
         Ok(self.filters.as_mut().expect("just made"))
     }

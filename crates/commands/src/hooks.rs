@@ -1,10 +1,15 @@
 //! Hooks of a repository, for commands.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+
 use packrace_store::{Hooks, MessageSink, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::named_git_dir;
 use crate::call::fatal::Fatal;
+use crate::work_tree::WorkTree;
 
 /// What a new index came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +27,44 @@ pub fn of(call: &Call, repository: &Repository) -> Result<Hooks, Fatal> {
     // If standard error is closed, messages are lost.
     let errors = call.streams.errors.clone();
     let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
-    let hooks = Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?;
-    let is_named = named_git_dir(call).is_some() || call.environment.init.work_tree.is_some();
-    Ok(if is_named { hooks } else { hooks.of_found_repository() })
+    // Without a current directory, nothing leads to it.
+    let tree = WorkTree::find(repository, call).ok().flatten();
+    let prefix = tree.as_ref().map_or(b"".as_slice(), |tree| tree.prefix.as_slice());
+    let hooks = Hooks::of(repository, variables(call, tree.is_some(), prefix), outlet)?;
+    Ok(if is_named(call) { hooks } else { hooks.of_found_repository() })
+}
+
+/// What filters get beside the variables of this process, in a work tree with this top, if there is one. The current
+/// directory is `prefix`.
+pub fn variables_of_filters(
+    call: &Call,
+    repository: &Repository,
+    top: Option<&Path>,
+    prefix: &[u8],
+) -> Vec<(OsString, OsString)> {
+    let mut variables = variables(call, top.is_some(), prefix);
+    let git_dir = repository.git_dir();
+    let git_dir = packrace_os::real_path(git_dir).unwrap_or_else(|_| git_dir.to_owned());
+    // As for hooks, what a filter finds by itself is not named.
+    if is_named(call) || top.is_none_or(|top| top.join(".git") != git_dir) {
+        variables.push(("GIT_DIR".into(), git_dir.into_os_string()));
+    }
+    variables
+}
+
+/// What all programs get that run at the top of a work tree.
+fn variables(call: &Call, has_tree: bool, prefix: &[u8]) -> Vec<(OsString, OsString)> {
+    let mut variables = call.environment.for_hooks(&call.globals);
+    if has_tree && call.environment.init.work_tree.is_some() {
+        variables.push(("GIT_WORK_TREE".into(), ".".into()));
+    }
+    variables.push(("GIT_PREFIX".into(), OsString::from_vec(prefix.to_vec())));
+    variables
+}
+
+/// Whether the user says where the repository or its work tree is.
+fn is_named(call: &Call) -> bool {
+    named_git_dir(call).is_some() || call.environment.init.work_tree.is_some()
 }
 
 /// Runs the hook `post-index-change` (githooks). The index has changed already, so the hook's exit code does not matter.

@@ -80,6 +80,7 @@ pub use objects::snapshot::{Snapshot, check_unchanged};
 pub use objects::stored::Stored;
 pub use objects::stream::ObjectStream;
 pub use packrace_os::Mapped;
+pub use packrace_os::clock::time_of_day;
 pub use quarantine::{Migrated, QUARANTINE_PREFIX, Quarantine, StagedPack};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use repository::cached::CachedRepository;
@@ -87,7 +88,7 @@ pub use repository::graph_files::{GraphExpiry, GraphFiles};
 pub use repository::roots::{Roots, ref_tips, roots};
 pub use repository::skipped_refs::SkippedRefs;
 pub use repository::work_trees::{WorkTreePlace, WorkTreeReflogs, all_reflogs};
-pub use repository::{AttributeFiles, OpenOptions, Repository, RepositorySearch};
+pub use repository::{AttributeFiles, AttributeSource, OpenOptions, Repository, RepositorySearch};
 pub use shell_words::{shell_quoted, shell_word};
 
 #[cfg(test)]

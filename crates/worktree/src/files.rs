@@ -2,6 +2,7 @@
 //! out.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,6 +62,12 @@ impl Files {
         let tree = WorkTree::new(top, TreeSettings::of(repository.config())?);
         let (known, source) = (HashSet::new(), BlobSource::default());
         Ok(Files { tree, objects, into_git, out_of_git, known, source, messages })
+    }
+
+    /// What filters get from now on beside the variables of this process.
+    pub fn set_variables(&self, variables: &[(OsString, OsString)]) {
+        self.into_git.set_variables(variables);
+        self.out_of_git.set_variables(variables);
     }
 
     /// The objects for checkouts.

@@ -8,7 +8,7 @@ use packrace_store::{OpenOptions, Repository};
 use crate::difference::{Difference, between};
 use crate::error::WorkError;
 use crate::files::FileComparison;
-use crate::index::{Index, Mode, StatRules};
+use crate::index::{Index, Kind, Mode, StatRules};
 use crate::paths::{Pathspecs, SpecDefaults, directories_above};
 use crate::stash::StashSession;
 use crate::untracked::UntrackedKind;
@@ -87,7 +87,9 @@ impl StashSession<'_> {
                 FileComparison::Same | FileComparison::Touched(_) => continue,
                 FileComparison::Gone => FileState::Deleted,
                 FileComparison::Changed(_) if entry.intent_to_add => FileState::New,
-                FileComparison::Changed(_) if entry.mode == Mode::Gitlink => FileState::NewCommits,
+                FileComparison::Changed(seen) if entry.mode == Mode::Gitlink && seen.kind == Kind::Dir => {
+                    FileState::NewCommits
+                }
                 // Without links, a file stands for one.
                 FileComparison::Changed(seen) => {
                     match (entry.mode, rules.mode(seen.kind, Some(entry.mode))) {

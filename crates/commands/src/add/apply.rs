@@ -317,6 +317,7 @@ impl AddCommand<'_> {
         let messages = &mut Vec::new();
         let mut filters =
             Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, messages)?;
+        filters.set_variables(&self.variables_of_filters());
         let mut jobs = Vec::new();
         for (path, entry) in &racy {
             jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, messages)?);

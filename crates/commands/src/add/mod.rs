@@ -8,6 +8,7 @@ mod find;
 mod refresh;
 mod report;
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
@@ -20,7 +21,7 @@ use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout, Spec};
 use crate::call::Call;
 use crate::call::discovery::repository_at_top;
 use crate::call::fatal::Fatal;
-use crate::hooks::{IndexChange, index_changed};
+use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::AddOptions;
 use crate::work_tree::WorkTree;
 use crate::work_tree::pathspec_file::PathspecSource;
@@ -59,6 +60,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         top: &tree.top,
         prefix: &tree.prefix,
     };
+    call.environment.booleans.check_pathspecs()?;
     let specs = Pathspecs::parse(
         &source.read(call)?,
         &tree.prefix,
@@ -166,6 +168,7 @@ impl AddCommand<'_> {
             Direction::CheckIn,
             &mut self.messages,
         )?;
+        filters.set_variables(&self.variables_of_filters());
         if self.args.refresh {
             self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
             self.specs.check_attributes()?;
@@ -187,6 +190,10 @@ impl AddCommand<'_> {
             self.change_modes(lock.index_mut());
         }
         Ok(batch)
+    }
+
+    fn variables_of_filters(&self) -> Vec<(OsString, OsString)> {
+        variables_of_filters(self.call, &self.repository, Some(&self.tree.top), &self.tree.prefix)
     }
 
     /// With `-u`, each pathspec must match an index entry.

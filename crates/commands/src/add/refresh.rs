@@ -52,7 +52,11 @@ impl AddCommand<'_> {
                 _ => differ.push((path, 'M')),
             }
         }
-        if self.args.verbose && !differ.is_empty() {
+        if !self.args.verbose {
+            for (path, _) in differ.iter().filter(|(_, letter)| *letter == 'U') {
+                self.out.extend_from_slice(&[path.as_slice(), b": needs merge\n"].concat());
+            }
+        } else if !differ.is_empty() {
             differ.sort_unstable();
             self.out.extend_from_slice(b"Unstaged changes after refreshing the index:\n");
             for (path, letter) in differ {

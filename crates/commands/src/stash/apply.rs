@@ -92,12 +92,19 @@ pub(super) fn apply(
 
 /// The output of `git status`; empty if git has printed it.
 fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
-    if with_git::show_status(context)? {
+    if with_git::show_status(context, false)? {
         return Ok(Vec::new());
     }
     let config = context.repository.config();
     let options = context.call.fetching_options()?;
-    let mut session = packrace_worktree::stash::StashSession::begin(context.repository, &context.top)?;
+    let mut session = context.open()?;
+    if with_git::has_submodules(&session, &context.top) {
+        drop(session);
+        if with_git::show_status(context, true)? {
+            return Ok(Vec::new());
+        }
+        session = context.open()?;
+    }
     session.refresh()?;
     let head = context.head(session.objects())?;
     let status = session.status(

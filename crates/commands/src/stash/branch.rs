@@ -76,7 +76,7 @@ fn check_out(
     branch: &[u8],
     commit: &ObjectId,
 ) -> Result<(ObjectId, Vec<Vec<u8>>), Fatal> {
-    let mut session = StashSession::begin(context.repository, &context.top)?;
+    let mut session = context.open()?;
     let unmerged = super::examine(context.call, &mut session)?;
     if !unmerged.is_empty() {
         say_unmerged(context.call, &unmerged)?;

@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::call::discovery::repository_with_replacements;
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
-use crate::hooks::{IndexChange, index_changed};
+use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::text::subject_of;
@@ -89,8 +89,16 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Locks the index.
+    fn open(&self) -> Result<StashSession<'a>, WorkError> {
+        let session = StashSession::begin(self.repository, &self.top)?;
+        let (top, prefix) = (Some(self.top.as_path()), &self.prefix);
+        session.set_variables(&variables_of_filters(self.call, self.repository, top, prefix));
+        Ok(session)
+    }
+
     fn lock(&self) -> Result<StashSession<'a>, Fatal> {
-        match StashSession::begin(self.repository, &self.top) {
+        match self.open() {
             Err(WorkError::Index(error @ (IndexError::Lock(_) | IndexError::NullId(_)))) => {
                 let cause = error.cause().unwrap_or_else(|| error.to_string());
                 let lines = [format!("error: {cause}"), "error: could not write index".to_owned()];

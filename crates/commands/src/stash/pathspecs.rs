@@ -23,6 +23,9 @@ pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Paths
 /// Parses pathspecs as typed.
 pub(super) fn parse(context: &Context<'_>, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
     let top = context.top.as_os_str().as_encoded_bytes();
+    if !elements.is_empty() {
+        context.call.environment.booleans.check_pathspecs()?;
+    }
     Pathspecs::parse(elements, &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
 }
 

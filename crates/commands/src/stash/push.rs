@@ -6,7 +6,7 @@ use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::Pathspecs;
-use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, StoredStash};
+use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, Stays, StoredStash};
 use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::{Context, REF, complain, pathspecs, say, state};
@@ -47,6 +47,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         message: message.as_deref(),
         untracked: None,
         staged_only: false,
+        stays: Stays::Unstaged,
         quiet: false,
     };
     let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
@@ -78,6 +79,7 @@ struct StashContent<'a> {
     message: Option<&'a [u8]>,
     untracked: Option<&'a [Untracked]>,
     staged_only: bool,
+    stays: Stays,
     /// Whether to omit the final message after errors.
     quiet: bool,
 }
@@ -130,6 +132,11 @@ fn push(
         message: message.as_deref(),
         untracked: untracked.as_deref(),
         staged_only: options.staged,
+        stays: match (options.staged, options.keep_index) {
+            (true, _) => Stays::Unstaged,
+            (false, true) => Stays::Staged,
+            (false, false) => Stays::Nothing,
+        },
         quiet: options.quiet,
     };
     let kept = match keep(context, &mut session, &work, &mut specs)? {
@@ -237,6 +244,7 @@ fn keep(
         is_meant: &mut is_meant,
         untracked: work.untracked,
         staged_only: work.staged_only,
+        stays: work.stays,
         message: work.message,
         people: people.as_ref().ok(),
         encoding: encoding.as_deref(),

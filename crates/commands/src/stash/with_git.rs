@@ -1,9 +1,14 @@
 //! What git does, if there is one: it knows earlier resolutions of conflicts (git-rerere), and statuses of operations that packrace
 //! has not.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use packrace_os::count::Role;
+use packrace_worktree::index::Mode;
+use packrace_worktree::stash::StashSession;
 
 use super::Context;
 use crate::call::fatal::Fatal;
@@ -36,9 +41,18 @@ pub(super) fn resolve_known(context: &Context<'_>) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// Lets git print a status that packrace cannot: during other operations than merges, or in a form of the user's. Returns whether
-/// it did.
-pub(super) fn show_status(context: &Context<'_>) -> Result<bool, Fatal> {
+/// Whether a submodule is checked out: only git looks for changes in it.
+pub(super) fn has_submodules(session: &StashSession<'_>, top: &Path) -> bool {
+    let mut links = session.index().entries().filter(|(_, entry)| entry.mode == Mode::Gitlink);
+    links.any(|(key, _)| {
+        let inside = top.join(OsStr::from_bytes(key.path())).join(".git");
+        packrace_os::identity(&inside, Role::WorkTree).is_ok_and(|found| found.is_some())
+    })
+}
+
+/// Lets git print a status that packrace cannot: during other operations than merges, in a form of the user's, or if
+/// `is_needed`. Returns whether it did.
+pub(super) fn show_status(context: &Context<'_>, is_needed: bool) -> Result<bool, Fatal> {
     let config = context.repository.config();
     let is_there = |name: &&str| {
         let found = packrace_os::identity(&context.repository.git_dir().join(name), Role::Refs);
@@ -46,7 +60,7 @@ pub(super) fn show_status(context: &Context<'_>) -> Result<bool, Fatal> {
     };
     let is_formed = config.section("color").any(|(key, _)| key.starts_with(b"color.status."))
         || config.section("status").any(|(key, _)| !KNOWN_OF_STATUS.contains(&key));
-    if !is_formed && !OPERATIONS.iter().any(is_there) {
+    if !is_needed && !is_formed && !OPERATIONS.iter().any(is_there) {
         return Ok(false);
     }
     let Some(mut git) = git(context)? else { return Ok(false) };
@@ -67,10 +81,9 @@ pub(super) fn show_status(context: &Context<'_>) -> Result<bool, Fatal> {
 
 /// A call of git for this repository and directory.
 fn git(context: &Context<'_>) -> Result<Option<Command>, Fatal> {
-    use std::os::unix::ffi::OsStrExt as _;
     let Context { repository, call, .. } = context;
     let Some(mut git) = (call.git)() else { return Ok(None) };
-    git.current_dir(context.top.join(std::ffi::OsStr::from_bytes(&context.prefix)));
+    git.current_dir(context.top.join(OsStr::from_bytes(&context.prefix)));
     git.env("GIT_DIR", repository.git_dir()).env("GIT_WORK_TREE", &context.top);
     git.envs(call.environment.for_hooks(&call.globals)).stdin(Stdio::null());
     if let Some(errors) = call.streams.errors.descriptor().map_err(Fatal::new)? {

@@ -5,7 +5,7 @@ use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::{ObjectReader, cache_bytes};
 use packrace_worktree::index::{IndexEntry, Mode};
 use packrace_worktree::path_attributes::attach_attributes;
-use packrace_worktree::paths::Pathspecs;
+use packrace_worktree::paths::{Pathspecs, SpecDefaults};
 
 use super::Update;
 use crate::call::fatal::Fatal;
@@ -44,9 +44,12 @@ impl Update<'_> {
             (true, _) => typed.push(b".".to_vec()),
             // An option is a pathspec that matches nothing.
             (false, true) => return Ok(()),
-            (false, false) => {}
+            (false, false) => self.call.environment.booleans.check_pathspecs()?,
         }
-        let parse = |typed: &[Vec<u8>]| Pathspecs::parse(typed, prefix, top, self.call.environment.pathspecs);
+        // Without paths, the variables of pathspecs do not matter.
+        let defaults =
+            if steps.is_empty() { SpecDefaults::default() } else { self.call.environment.pathspecs };
+        let parse = |typed: &[Vec<u8>]| Pathspecs::parse(typed, prefix, top, defaults);
         let mut specs = parse(&typed)?;
         if specs.iter().count() > typed.len() {
             // All exclude something: here they begin at the current directory, not at the top.

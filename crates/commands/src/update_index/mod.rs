@@ -18,7 +18,7 @@ use packrace_worktree::paths::NameRules;
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
-use crate::hooks::{IndexChange, index_changed};
+use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 use crate::work_tree::WorkTree;
 
@@ -38,6 +38,8 @@ pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
             Step::Again => {
                 let rest: Vec<&Step> = steps.by_ref().collect();
                 update.again(&rest)?;
+                // As in git, what had to be updated before is no failure then.
+                update.has_errors = false;
             }
             step => update.step(step)?,
         }
@@ -143,13 +145,19 @@ impl<'a> Update<'a> {
         Ok(self.snapshot.clone().expect("just taken"))
     }
 
+    /// A reader of the files.
+    fn contents(&mut self) -> Result<Contents, Fatal> {
+        let (top, snapshot) = (self.top()?, self.snapshot()?);
+        let contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
+        let prefix = &self.work_tree()?.prefix;
+        contents.set_variables(&variables_of_filters(self.call, self.repository, Some(&top), prefix));
+        Ok(contents)
+    }
+
     /// The index, the files and the object batch, borrowed together.
     fn parts(&mut self) -> Result<(&mut Index, &mut Contents, Option<&ObjectBatch>), Fatal> {
         if self.contents.is_none() {
-            let top = self.top()?;
-            let snapshot = self.snapshot()?;
-            let contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
-            self.contents = Some(contents);
+            self.contents = Some(self.contents()?);
         }
         if self.batch.is_none() && !self.options.info_only {
             let options = BatchOptions::of_work_tree(self.repository.config())?;
@@ -322,11 +330,7 @@ impl<'a> Update<'a> {
             Some(contents) => lock.commit_beside(&stored, contents),
             None => match &self.work_tree {
                 None => lock.commit(&stored, &mut |_, _| false),
-                Some(work_tree) => {
-                    let (top, snapshot) = (work_tree.top.clone(), self.snapshot()?);
-                    let mut contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
-                    lock.commit_beside(&stored, &mut contents)
-                }
+                Some(_) => lock.commit_beside(&stored, &mut self.contents()?),
             },
         };
         written?;

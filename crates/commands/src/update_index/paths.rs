@@ -64,9 +64,9 @@ impl Update<'_> {
             self.index().remove(path);
             return self.report("remove ", path);
         }
-        let taken = self.take(path)?;
+        let taken = self.take(path);
         self.write_messages();
-        if let Err(Unable(error)) = taken {
+        if let Err(Unable(error)) = taken? {
             if !error.is_empty() {
                 self.call.report_error(&error.to_string());
             }

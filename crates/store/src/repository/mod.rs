@@ -87,6 +87,16 @@ pub struct RepositorySearch {
     pub work_tree: Option<PathBuf>,
 }
 
+/// Where the attribute files of a work tree are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttributeSource {
+    /// From its files, and from the index.
+    WorkTree,
+    /// From the tree that `GIT_ATTR_SOURCE` or `attr.tree` names, or that a named tag or commit leads to. A setting may
+    /// name none; then there are no attribute files.
+    Tree(Option<ObjectId>),
+}
+
 /// Attribute files outside of work trees.
 #[derive(Debug, Clone)]
 pub struct AttributeFiles {
@@ -424,6 +434,16 @@ impl Repository {
             Some(_) => self.attribute_sources()?.check(),
             None => Ok(()),
         }
+    }
+
+    /// Where the attribute files of a work tree are.
+    pub fn attribute_source(&self) -> Result<AttributeSource, Error> {
+        self.check_attribute_tree()?;
+        let is_named = self.outside.attribute_tree.is_some() || self.config.string("attr.tree").is_some();
+        Ok(match is_named {
+            true => AttributeSource::Tree(self.attribute_tree()?),
+            false => AttributeSource::WorkTree,
+        })
     }
 
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {

@@ -17,19 +17,28 @@ pub struct WorkTreePlace {
     pub named: Option<PathBuf>,
     /// Its top unless the repository says otherwise. Without it, this is where the gitfile is that led to the repository.
     pub default: Option<PathBuf>,
+    /// Only a name makes one: the caller's, or that of `core.worktree` (`GIT_IMPLICIT_WORK_TREE=0`).
+    pub is_never_implied: bool,
 }
 
 impl Repository {
     /// Whether it has no work tree: by `core.bare`, which does not apply to linked work trees, or else by its name.
+    /// As in git, only the repository itself sets it, and `core.worktree`.
     pub fn is_bare(&self) -> Result<bool, Error> {
-        if self.is_linked() || self.work_tree.named.is_some() {
+        if self.work_tree.named.is_some() {
+            return Ok(false);
+        }
+        if self.work_tree.is_never_implied && self.own_work_tree().is_none() {
+            return Ok(true);
+        }
+        if self.is_linked() {
             return Ok(false);
         }
         let by_name = || {
             let has_other_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
             has_other_name && self.work_tree.default.is_none() && self.own_work_tree().is_none()
         };
-        Ok(self.config.boolean("core.bare")?.unwrap_or_else(by_name))
+        Ok(self.config.own_boolean("core.bare")?.unwrap_or_else(by_name))
     }
 
     /// The top of the work tree; `None` for a bare repository, or if it cannot be determined.
@@ -52,8 +61,13 @@ impl Repository {
 
     /// The top that `core.worktree` names, which does not apply to linked work trees.
     pub fn own_work_tree(&self) -> Option<PathBuf> {
-        let named = self.config.string("core.worktree").filter(|_| !self.is_linked())?;
-        Some(discovery::join(&self.git_dir, &named))
+        Some(discovery::join(&self.git_dir, self.work_tree_setting()?))
+    }
+
+    /// The value of this `core.worktree`.
+    pub fn work_tree_setting(&self) -> Option<&[u8]> {
+        let own = self.config.own_entries().filter(|(name, _)| *name == b"core.worktree");
+        own.last().filter(|_| !self.is_linked()).map(|(_, value)| value.unwrap_or_default())
     }
 
     fn is_linked(&self) -> bool {

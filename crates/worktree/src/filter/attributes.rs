@@ -2,14 +2,17 @@
 //!
 //! In order of precedence: `info/attributes`, the `.gitattributes` files from the directory of a path up to
 //! the top, the user's file, the system's. Files are read only as paths need them. A file missing in the work
-//! tree is read from the index; for checkouts, the index comes first.
+//! tree is read from the index; for checkouts, the index comes first. If a tree of attributes is named, only its
+//! files count.
 
 use std::path::{Path, PathBuf};
 
 use gix_attributes::search::{MetadataCollection, Outcome};
 use gix_attributes::{Search, StateRef};
 use gix_glob::pattern::Case;
-use packrace_store::{ObjectReader, Repository};
+use packrace_object::tree::{Entries, EntryKind};
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::{AttributeSource, ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
 use crate::paths::levels::{self, Levels};
@@ -55,6 +58,8 @@ pub(crate) struct Attributes {
     outcome: Outcome,
     case: Case,
     direction: Direction,
+    /// Where files are read, or why nothing can be looked up.
+    source: Result<AttributeSource, String>,
 }
 
 impl Attributes {
@@ -84,9 +89,20 @@ impl Attributes {
         if let Some(bytes) = read(&files.info, false, messages) {
             add(&mut info, &bytes, &shown(&files.info), &mut names, true, &mut held)?;
         }
-        let case = levels::case(repository.config())?;
-        let (outcome, levels, top) = (outcome(&names, &selection), Levels::default(), top.to_owned());
-        Ok(Attributes { top, names, selection, outside, info, held, levels, outcome, case, direction })
+        let outcome = outcome(&names, &selection);
+        Ok(Attributes {
+            top: top.to_owned(),
+            names,
+            selection,
+            outside,
+            info,
+            held,
+            levels: Levels::default(),
+            outcome,
+            case: levels::case(repository.config())?,
+            direction,
+            source: repository.attribute_source().map_err(|error| error.to_string()),
+        })
     }
 
     /// The attributes of the file at `path`. Fast for consecutive paths of one directory.
@@ -119,7 +135,8 @@ impl Attributes {
         messages: &mut Vec<String>,
         each: &mut dyn FnMut(&str, AttributeState),
     ) -> Result<(), Error> {
-        self.go_to(path, staged, reader, messages)?;
+        let source = self.source.clone().map_err(Error::Refused)?;
+        self.go_to(path, source, staged, reader, messages)?;
         let (case, outcome) = (self.case, &mut self.outcome);
         outcome.reset();
         let mut look = |search: &Search, path: &[u8]| {
@@ -149,6 +166,7 @@ impl Attributes {
     fn go_to(
         &mut self,
         path: &[u8],
+        attributes: AttributeSource,
         staged: FindStaged<'_>,
         reader: &mut ObjectReader,
         messages: &mut Vec<String>,
@@ -160,9 +178,11 @@ impl Attributes {
                 messages.append(held);
             }
             let name = [directory, b".gitattributes"].concat();
-            let Some(bytes) = content(top, &name, *direction, staged, reader, messages)? else {
-                return Ok(None);
+            let bytes = match attributes {
+                AttributeSource::WorkTree => content(top, &name, *direction, staged, reader, messages)?,
+                AttributeSource::Tree(tree) => tree.and_then(|tree| content_in(tree, &name, reader)),
             };
+            let Some(bytes) = bytes else { return Ok(None) };
             is_changed = true;
             let mut files = Search::default();
             let source = String::from_utf8_lossy(&name);
@@ -200,6 +220,26 @@ fn content(
             None => from_tree(),
         },
     })
+}
+
+/// The file in a tree, or in what leads to one. As in git, what cannot be read is empty.
+fn content_in(mut id: ObjectId, path: &[u8], reader: &mut ObjectReader) -> Option<Vec<u8>> {
+    let hash = id.kind();
+    let mut names = path.split(|byte| *byte == b'/').peekable();
+    loop {
+        let object = reader.read(&id).ok()?;
+        id = match object.kind {
+            Kind::Commit => parse_commit(&object.data, hash).ok()?.tree,
+            Kind::Tag => parse_tag(&object.data, hash).ok()?.target,
+            Kind::Blob => return names.peek().is_none().then_some(object.data),
+            Kind::Tree => {
+                let name = names.next()?;
+                let wanted = if names.peek().is_some() { EntryKind::Tree } else { EntryKind::Blob };
+                let mut entries = Entries::new(&object.data, hash).map_while(Result::ok);
+                entries.find(|entry| entry.name == name && entry.kind() == wanted)?.id.to_owned()
+            }
+        };
+    }
 }
 
 fn outcome(names: &MetadataCollection, selection: &[String]) -> Outcome {

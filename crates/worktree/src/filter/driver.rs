@@ -92,6 +92,8 @@ impl Driver {
 #[derive(Default)]
 pub(super) struct Processes {
     running: HashMap<Vec<u8>, (FilterProcess, Option<TracedChild>)>,
+    /// What programs get beside the variables of this process.
+    pub(super) variables: Vec<(OsString, OsString)>,
 }
 
 impl Processes {
@@ -108,7 +110,7 @@ impl Processes {
             return self.ask(command, task, top, messages);
         }
         let command = driver.command(task.way).filter(|command| !command.is_empty())?;
-        let converted = run(command, task.path, task.content, top, messages);
+        let converted = run(command, task, top, &self.variables, messages);
         if converted.is_none() {
             messages.push(format!("error: external filter '{}' failed", String::from_utf8_lossy(command)));
         }
@@ -124,7 +126,7 @@ impl Processes {
     ) -> Option<Vec<u8>> {
         let shown = String::from_utf8_lossy(command);
         if !self.running.contains_key(command) {
-            let (child, traced) = match start(command, top, ChildClass::Subprocess) {
+            let (child, traced) = match start(command, top, &self.variables, ChildClass::Subprocess) {
                 Ok(started) => started,
                 Err(error) => {
                     messages.push(cannot_exec(command, &error));
@@ -173,13 +175,15 @@ impl Drop for Processes {
 /// Runs a program for one file; another thread writes its input.
 fn run(
     command: &[u8],
-    path: &[u8],
-    content: &[u8],
+    task: &FilterTask<'_>,
     top: &Path,
+    variables: &[(OsString, OsString)],
     messages: &mut Vec<String>,
 ) -> Option<Vec<u8>> {
     let shown = String::from_utf8_lossy(command).into_owned();
-    let (mut child, traced) = match start(&with_path(command, path), top, ChildClass::Other) {
+    let content = task.content;
+    let started = start(&with_path(command, task.path), top, variables, ChildClass::Other);
+    let (mut child, traced) = match started {
         Ok(started) => started,
         Err(error) => {
             messages.push(cannot_exec(command, &error));
@@ -256,14 +260,23 @@ fn shell_word(path: &[u8]) -> Vec<u8> {
 }
 
 /// Starts a command as git does: in a shell only if it contains shell characters.
-fn start(command: &[u8], top: &Path, class: ChildClass<'_>) -> std::io::Result<(Child, Option<TracedChild>)> {
+fn start(
+    command: &[u8],
+    top: &Path,
+    variables: &[(OsString, OsString)],
+    class: ChildClass<'_>,
+) -> std::io::Result<(Child, Option<TracedChild>)> {
     let text = OsString::from_vec(command.to_vec());
     let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));
     let traced = trace::child(std::slice::from_ref(&text), class, true);
-    let shell = ["/bin/sh", "-c"].iter().filter(|_| is_for_shell).map(OsString::from);
-    let argv: Vec<OsString> = shell.chain([text]).collect();
+    // The shell calls itself by the last one in its messages.
+    let argv = match is_for_shell {
+        true => vec!["/bin/sh".into(), "-c".into(), text.clone(), text],
+        false => vec![text],
+    };
     let started = packrace_os::child::spawn(&argv, |command| {
         command.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
     });
     match started {
         Ok(child) => Ok((child, traced)),

@@ -15,6 +15,7 @@ mod settings;
 mod tests;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -131,6 +132,11 @@ impl Filters {
             way: if direction == Direction::CheckIn { Way::Clean } else { Way::Smudge },
             converter: Arc::new(converter),
         })
+    }
+
+    /// What programs get from now on beside the variables of this process.
+    pub fn set_variables(&self, variables: &[(OsString, OsString)]) {
+        self.converter.processes().variables = variables.to_vec();
     }
 
     /// The converter.

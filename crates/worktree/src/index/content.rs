@@ -1,6 +1,6 @@
 //! Reads files of a work tree as git stores them, and compares them with index entries.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -87,6 +87,11 @@ impl Contents {
             options: OpenOptions::default(),
             messages,
         })
+    }
+
+    /// What filters get from now on beside the variables of this process.
+    pub fn set_variables(&self, variables: &[(OsString, OsString)]) {
+        self.filters.set_variables(variables);
     }
 
     /// The metadata to compare.

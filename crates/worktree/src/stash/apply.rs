@@ -108,6 +108,10 @@ impl StashSession<'_> {
                 applied.has_index = restaged.is_some();
                 let target = restaged.unwrap_or_else(|| with_new_files(&now, &merged.files));
                 self.stage(&target);
+                if applied.has_index {
+                    // As in git, a new file that is staged may be left out.
+                    self.follow_sparse_checkout_in(&|path| !now.contains_key(path))?;
+                }
             }
         }
         if let Some(untracked) = &stash.untracked_tree {

@@ -12,6 +12,7 @@ mod apply;
 mod patch;
 mod push;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
 pub use patch::PatchFailed;
-pub use push::{Outcome, StashRequest, StoredStash};
+pub use push::{Outcome, StashRequest, Stays, StoredStash};
 
 /// The identities in commits: `Name <mail> seconds zone`.
 #[derive(Debug, Clone)]
@@ -132,6 +133,11 @@ impl<'a> StashSession<'a> {
         let lock = IndexLock::take_in(repository, top)?;
         lock.check_ids()?;
         Ok(StashSession { repository, snapshot, lock, files, objects })
+    }
+
+    /// What filters get from now on beside the variables of this process.
+    pub fn set_variables(&self, variables: &[(OsString, OsString)]) {
+        self.files.set_variables(variables);
     }
 
     /// The current index.

@@ -11,12 +11,23 @@ use crate::error::WorkError;
 use crate::files::FileComparison;
 use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
 use crate::listing::{Listing, TreeItem, list, make_trees};
-use crate::paths::{LeadingDirs, SparseCheckout};
-use crate::switch;
+use crate::paths::{LeadingDirs, SparseCheckout, directories_above};
+use crate::switch::{self, Blocked};
 use crate::untracked::{Untracked, UntrackedKind};
 
 /// Of `--staged`, git makes patches with so many lines of context (watched).
 const STAGED_CONTEXT_LINES: usize = 1;
+
+/// What of the changes stays in the work tree after a stash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stays {
+    /// All of them, or those that are not staged: nothing is removed but what is stashed.
+    Unstaged,
+    /// Those that are staged.
+    Staged,
+    /// None of them.
+    Nothing,
+}
 
 /// What to stash.
 pub struct StashRequest<'a> {
@@ -28,12 +39,26 @@ pub struct StashRequest<'a> {
     pub untracked: Option<&'a [Untracked]>,
     /// Stash only staged changes.
     pub staged_only: bool,
+    /// What the caller leaves: nothing is stashed if that would remove files that are in no stash.
+    pub stays: Stays,
     /// Replaces the default message.
     pub message: Option<&'a [u8]>,
     /// The identities; `None` if there are none, which matters only if there is something to stash.
     pub people: Option<&'a People>,
     /// The encoding stated in commits, if it is not UTF-8.
     pub encoding: Option<&'a [u8]>,
+}
+
+impl StashRequest<'_> {
+    /// Whether a path of `HEAD` or of the index will be a file or a link; an empty index does not stay.
+    fn makes_file(&self, old: Option<&TreeItem>, now: Option<&TreeItem>, has_empty_index: bool) -> bool {
+        let target = match self.stays {
+            Stays::Unstaged => None,
+            Stays::Staged if !has_empty_index => now,
+            Stays::Staged | Stays::Nothing => old,
+        };
+        target.is_some_and(|item| item.mode != Mode::Gitlink)
+    }
 }
 
 /// The result.
@@ -165,7 +190,7 @@ impl StashSession<'_> {
                             format!("'{path}' is beyond a symbolic link")
                         }));
                     }
-                    is_changed |= now.is_some();
+                    is_changed |= now.is_some() && !is_submodule;
                     // A path in neither of them is only in the index.
                     if old.is_some() {
                         result.remove(path);
@@ -176,21 +201,65 @@ impl StashSession<'_> {
                 FileComparison::Changed(seen) if seen.kind == Kind::Other => {
                     return Err(cannot_process(path, |path| format!("{path}: unsupported file type")));
                 }
-                FileComparison::Changed(_) if request.staged_only => is_changed = true,
+                FileComparison::Changed(_) if request.staged_only => is_changed |= !is_submodule,
                 FileComparison::Changed(_) => changed.push((path, entry.map(|entry| entry.mode))),
+            }
+            if request.makes_file(old, now, staged.is_empty()) {
+                self.refuse_loss(path, comparison, request.untracked.unwrap_or_default())?;
             }
         }
         let items = self.files.store(self.repository, self.lock.index(), batch, &changed)?;
         for ((path, _), item) in changed.iter().zip(items) {
             let Some((item, _)) = item else { continue };
             let path = BString::from(*path);
-            is_changed |= staged.get(&path).is_some_and(|now| *now != item);
+            is_changed |= staged.get(&path).is_some_and(|now| now.mode != Mode::Gitlink && *now != item);
             result.insert(path, item);
         }
         // What the index does not have yet may be in the way of what it has.
         let mut new = changed.iter().filter(|(_, before)| before.is_none());
         new.try_for_each(|(path, _)| check_place(&result, path))?;
         Ok(is_changed.then_some(result))
+    }
+
+    /// Fails if something that is in no stash is where a file, or a directory above it, will be: git removes it
+    /// without a word.
+    fn refuse_loss(
+        &mut self,
+        path: &[u8],
+        comparison: FileComparison,
+        untracked: &[Untracked],
+    ) -> Result<(), WorkError> {
+        let is_submodule = self.index().get(path, 0).is_some_and(|entry| entry.mode == Mode::Gitlink);
+        match comparison {
+            FileComparison::Gone => {}
+            FileComparison::Changed(seen) if seen.kind == Kind::Dir => {}
+            _ if is_submodule => {}
+            _ => return Ok(()),
+        }
+        for above in directories_above(path).chain([path]) {
+            match self.files.tree.look(above)? {
+                None => return Ok(()),
+                Some(seen) if seen.kind == Kind::Dir => {}
+                Some(_) if self.is_stashed(above, untracked) => return Ok(()),
+                Some(_) => {
+                    return Err(would_lose(Blocked {
+                        untracked: vec![above.to_vec()],
+                        ..Blocked::default()
+                    }));
+                }
+            }
+        }
+        match self.holds_only(path, true, &|inside| self.is_stashed(inside, untracked))? {
+            true => Ok(()),
+            false => Err(would_lose(Blocked { directories: vec![path.to_vec()], ..Blocked::default() })),
+        }
+    }
+
+    /// Whether a stash of everything has the file at a path.
+    fn is_stashed(&self, path: &[u8], untracked: &[Untracked]) -> bool {
+        let is_in_index =
+            self.index().get(path, 0).is_some_and(|entry| !entry.intent_to_add && !entry.skip_worktree);
+        is_in_index || files_of(untracked).any(|file| file.path == path)
     }
 
     /// Removes stashed changes from the index and the work tree: with `cleans`, untracked files are removed;
@@ -270,8 +339,16 @@ impl StashSession<'_> {
     /// Removes from the work tree what the sparse checkout leaves out, and brings back the rest, as git does when it
     /// resets everything. Unlike in git, a file with changes that are not stashed, or in the way, stays as it is.
     pub fn follow_sparse_checkout(&mut self) -> Result<(), WorkError> {
+        self.follow_sparse_checkout_in(&|_| true)
+    }
+
+    /// The same for some paths.
+    pub(super) fn follow_sparse_checkout_in(
+        &mut self,
+        is_meant: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), WorkError> {
         let Some(sparse) = SparseCheckout::open(self.repository)? else { return Ok(()) };
-        let entries = self.lock.index().entries();
+        let entries = self.lock.index().entries().filter(|(key, _)| is_meant(key.path()));
         let wrong = entries.filter(|(key, entry)| entry.skip_worktree == sparse.contains(key.path()));
         let wrong: Vec<(Vec<u8>, IndexEntry)> =
             wrong.map(|(key, entry)| (key.path().to_vec(), *entry)).collect();
@@ -408,17 +485,29 @@ impl StashSession<'_> {
 
     /// Whether a directory, where a file was, goes away with the staged files that it holds.
     fn is_all_staged(&self, path: &[u8]) -> Result<bool, WorkError> {
+        self.holds_only(path, false, &|inside| {
+            self.index().get(inside, 0).is_some_and(|entry| !entry.intent_to_add)
+        })
+    }
+
+    /// Whether all files in a directory are such ones.
+    fn holds_only(
+        &self,
+        path: &[u8],
+        allows_empty: bool,
+        is_such: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, WorkError> {
         let mut waiting = vec![path.to_vec()];
         while let Some(directory) = waiting.pop() {
             let entries = self.files.tree.entries(&directory)?;
-            if entries.is_empty() {
+            if entries.is_empty() && !allows_empty {
                 return Ok(false);
             }
             for entry in entries {
                 let inside = [directory.as_slice(), b"/", entry.name.as_encoded_bytes()].concat();
                 if entry.kind == EntryType::Dir {
                     waiting.push(inside);
-                } else if self.index().get(&inside, 0).is_none_or(|entry| entry.intent_to_add) {
+                } else if !is_such(&inside) {
                     return Ok(false);
                 }
             }
@@ -455,6 +544,11 @@ fn check_place(listing: &Listing, path: &[u8]) -> Result<(), WorkError> {
         })),
         false => Ok(()),
     }
+}
+
+/// Why nothing is stashed.
+fn would_lose(blocked: Blocked) -> WorkError {
+    WorkError::Unreadable(vec![blocked.message("stash", "stash").trim_end().to_owned()])
 }
 
 /// Git's message; `why` gets the printable path.
