@@ -2,13 +2,12 @@
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use packrace_commands::{Call, Fatal, in_directory};
 use packrace_os::child::Confinement;
 use packrace_server::access::{AccessFiles, FilePolicy, hash_password, new_token};
-use packrace_server::ssh_keys::{UserKey, UserSources, check_user_name};
+use packrace_server::ssh_keys::{ForcedShell, UserSources, check_user_name};
 
 use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken};
 use crate::gitolite;
@@ -109,53 +108,9 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
     let sources = UserSources::load(&config.ssh, &Confinement::default());
     let sources = sources.map_err(|error| Fatal::new(error.to_string()))?;
     let program = std::env::current_exe().map_err(|error| Fatal::new(error.to_string()))?;
-    let word = |path: PathBuf| match path.to_str() {
-        Some(path) => Ok(shell_word(path)),
-        None => Err(Fatal::new(format!("cannot be written to authorized_keys: {}", path.display()))),
-    };
-    let program = word(program)?;
-    let config = word(in_directory(call, &args.config)?)?;
-    let root = word(in_directory(call, &args.root)?)?;
-    let mut lines = String::new();
-    let mut add = |options: &str, user: &str, key: &UserKey| {
-        let command = format!("{program} shell --config {config} {root} {}", shell_word(user));
-        // Inside quotes sshd supports no other escape, and a line break would end the line.
-        if command.contains(['\n', '\r', '\0']) {
-            return Err(Fatal::new(format!("cannot be written to authorized_keys: {command:?}")));
-        }
-        let command = command.replace('"', "\\\"");
-        lines += &format!("{options}restrict,command=\"{command}\" {}\n", key.line());
-        Ok(())
-    };
-    // A client may offer a key of any kind.
-    let key = args.key.as_deref().and_then(|base64| UserKey::parse_blob(base64).ok());
-    if let Some(key) = key
-        && let Some(user) = sources.user_of(&key)
-    {
-        add("", &user.name, &key)?;
-    }
-    if args.key.is_none() {
-        let is_wanted = |user: &str| args.user.as_deref().is_none_or(|one| one == user);
-        for (user, key) in sources.keys().list(Timestamp::now().as_second()) {
-            if is_wanted(user) {
-                add("", user, &key)?;
-            }
-        }
-    }
-    if let Some(user) = &args.user {
-        let authorities = sources.keys().authorities();
-        for authority in authorities.iter().filter(|key| !sources.keys().is_revoked(key)) {
-            add(&format!("cert-authority,principals=\"{user}\","), user, authority)?;
-        }
-    }
+    let (config, root) = (in_directory(call, &args.config)?, in_directory(call, &args.root)?);
+    let shell = ForcedShell::new(&program, &config, &root).map_err(Fatal::new)?;
+    let lines = sources.authorized_keys(&shell, args.user.as_deref(), args.key.as_deref());
+    let lines = lines.map_err(Fatal::new)?;
     call.streams.write(lines.as_bytes())
-}
-
-/// Quotes a word for a shell.
-fn shell_word(text: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
 }

@@ -54,7 +54,7 @@ pub struct CommitGraphWrite {
     #[arg(long)]
     pub no_changed_paths: bool,
     /// Compute at most N new filters; -1: no limit (default: commitGraph.maxNewFilters).
-    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_max_new_filters")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::decimal, overrides_with = "no_max_new_filters")]
     pub max_new_filters: Option<i64>,
     #[arg(long, hide = true)]
     pub no_max_new_filters: bool,
@@ -63,10 +63,10 @@ pub struct CommitGraphWrite {
     pub split: Option<String>,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
     #[arg(long, value_name = "X", default_value = "2", default_value_if("no_size_multiple", "true", "0"))]
-    #[arg(allow_negative_numbers = true, value_parser = numbers::integer)]
+    #[arg(allow_hyphen_values = true, value_parser = numbers::integer)]
     pub size_multiple: i64,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
-    #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
+    #[arg(long, value_name = "M", default_value = "0", allow_hyphen_values = true, value_parser = numbers::integer)]
     pub max_commits: i64,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]

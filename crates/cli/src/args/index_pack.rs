@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use packrace_commands::options::{IndexPackOptions, VerifyPackOptions};
 
 use super::chosen;
@@ -53,19 +54,19 @@ pub struct IndexPack {
     #[arg(long)]
     pub verify_stat_only: bool,
     /// Number of threads that resolve deltas; 0: one per processor.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", require_equals = true)]
     pub threads: Option<String>,
     /// Fail if the pack has more than N bytes; 0: no limit.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_leading_digits)]
+    #[arg(long, value_name = "N", require_equals = true, value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
     /// Version of the index, and the offset from which it uses 64-bit offsets.
-    #[arg(long, value_name = "VERSION[,OFFSET]", allow_hyphen_values = true)]
+    #[arg(long, value_name = "VERSION[,OFFSET]", require_equals = true)]
     pub index_version: Option<String>,
     /// Hash of object IDs: sha1 or sha256.
-    #[arg(long, value_name = "HASH", allow_hyphen_values = true)]
+    #[arg(long, value_name = "HASH", require_equals = true)]
     pub object_format: Option<String>,
     /// The header of the pack, which was already read from standard input.
-    #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", allow_hyphen_values = true, hide = true)]
+    #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
     pub pack_header: Option<String>,
     /// Write a NUL to standard error after the pack was read.
     #[arg(long, hide = true)]
@@ -88,12 +89,13 @@ pub struct VerifyPack {
     #[arg(long, value_name = "HASH", allow_hyphen_values = true)]
     pub object_format: Option<String>,
     /// The index files of packs.
-    #[arg(value_name = "PACK", required = true)]
+    #[arg(value_name = "PACK", required = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub packs: Vec<PathBuf>,
 }
 
 /// As git reads it: what follows the digits does not count, and without digits there is no limit.
 pub(super) fn parse_leading_digits(text: &str) -> Result<u64, String> {
+    let text = text.trim_start();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     Ok(text[..digits].parse().unwrap_or(if digits == 0 { 0 } else { u64::MAX }))
 }

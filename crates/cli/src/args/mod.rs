@@ -213,7 +213,7 @@ pub struct UploadPack {
     #[arg(long)]
     pub no_strict: bool,
     /// Abort the transfer after N seconds without input from the client; 0: no limit.
-    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = numbers::integer)]
+    #[arg(long, value_name = "N", default_value = "0", allow_hyphen_values = true, value_parser = numbers::integer)]
     pub timeout: i64,
     /// Answer one request, then exit (for HTTP).
     #[arg(long)]

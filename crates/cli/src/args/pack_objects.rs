@@ -90,7 +90,7 @@ pub struct PackObjects {
     #[command(flatten)]
     pub packing: Packing,
     /// Compression level, 0 to 9; -1: the default of zlib.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_compression")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer, overrides_with = "no_compression")]
     pub compression: Option<i64>,
     #[arg(long, hide = true)]
     pub no_compression: bool,

@@ -5,7 +5,7 @@ use packrace_commands::options::PackingOptions;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Packing {
     /// Number of objects among which a delta base is searched (default: pack.window, else 10).
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_window")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer, overrides_with = "no_window")]
     pub window: Option<i64>,
     #[arg(long, hide = true)]
     no_window: bool,
@@ -13,17 +13,17 @@ pub struct Packing {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::bytes)]
     pub window_memory: Option<u64>,
     /// Maximum length of delta chains, at most 4095 (default: pack.depth, else 50).
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_depth")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer, overrides_with = "no_depth")]
     pub depth: Option<i64>,
     #[arg(long, hide = true)]
     no_depth: bool,
     /// Number of threads for the walk and the delta search; 0: one per processor.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_threads")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer, overrides_with = "no_threads")]
     pub threads: Option<i64>,
     #[arg(long, hide = true)]
     no_threads: bool,
     /// Version of the path hash for the delta search: 1, or 2, which separates equal names in different directories.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_name_hash_version")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer, overrides_with = "no_name_hash_version")]
     pub name_hash_version: Option<i64>,
     #[arg(long, hide = true)]
     no_name_hash_version: bool,

@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 
+use packrace_commands::numbers;
 use packrace_commands::options::{
     PackRefsOptions, RefChangeKind, RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions,
     SymbolicRefOptions, UpdateRefOptions,
@@ -102,12 +103,12 @@ pub struct ShowRef {
     #[arg(long, short = 'd')]
     pub dereference: bool,
     /// Show only object IDs, with at least N digits.
-    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
+    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, value_parser = numbers::decimal)]
     pub hash: Option<i64>,
     #[arg(long, hide = true)]
     pub no_hash: bool,
     /// Abbreviate object IDs to at least N digits.
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, value_parser = numbers::decimal)]
     pub abbrev: Option<i64>,
     /// Print nothing; the exit code has the result.
     #[arg(long, short = 'q')]

@@ -14,6 +14,10 @@ use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
     let (_, before) = argv.split_last().filter(|(last, _)| *last == "-h")?;
+    // What follows there is a message.
+    if before.ends_with(&["stash".into(), "create".into()]) {
+        return None;
+    }
     // All commands are put together for it, which other calls do not pay for.
     let mut command = typed_command(before)?;
     let is_last = before.last().is_some_and(|name| name == command.get_name());
@@ -27,7 +31,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
         refused(format!("{text}{}\n", plain(&usage)))
     };
-    if let Some(message) = number_error(error) {
+    if let Some(message) = number_error(error, argv) {
         return refused(format!("error: {message}\n"));
     }
     // `-h` may stand among other letters.
@@ -37,15 +41,15 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             let help = typed_command(argv).map(|mut command| command.render_help().to_string());
             shown_usage(&help.unwrap_or_default())
         }
-        // Those do not say what they do not know.
-        kind if (is_h || kind == ErrorKind::UnknownArgument)
+        // Those do not say what is wrong.
+        kind if (is_h || kind != ErrorKind::DisplayHelp)
             && words(argv)
                 .first()
                 .is_some_and(|name| WITHOUT_ABBREVIATIONS.iter().any(|one| name == one)) =>
         {
             refused(usage_of_typed(argv))
         }
-        ErrorKind::DisplayHelp if is_h => shown_usage(&error.to_string()),
+        ErrorKind::DisplayHelp if is_h => answer_to_h(error, argv),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Answer { text: error.to_string(), to_stdout: true, code: 0 }
         }
@@ -90,6 +94,14 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         }
         _ => refused(error.to_string()),
     }
+}
+
+/// What `-h` shows. Git knows `--help` by its full name only, so what clap has taken for it is refused.
+fn answer_to_h(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
+    let is_begun = |word: &&OsString| word.len() > 2 && b"--help".starts_with(word.as_encoded_bytes());
+    let Some(word) = words(argv).iter().find(is_begun) else { return shown_usage(&error.to_string()) };
+    let text = format!("{}{}", unknown(&word.to_string_lossy(), argv), usage_of_typed(argv));
+    Parsed::Answer { text, to_stdout: false, code: USAGE }
 }
 
 /// How a command is used, in one line.
@@ -170,17 +182,15 @@ fn misses_value(error: &clap::Error) -> bool {
     value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with('-')
 }
 
-/// Options whose values are numbers without a unit.
-const NUMERIC: [&str; 3] = ["max-new-filters", "hash", "abbrev"];
-
 /// What is wrong with the value of an option that takes a number.
-fn number_error(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::ValueValidation {
-        return None;
-    }
+fn number_error(error: &clap::Error, argv: &[OsString]) -> Option<String> {
+    let own = error.source().and_then(|source| source.downcast_ref::<NumberError>())?;
     let name = option_name(error);
-    let own = error.source().and_then(|source| source.downcast_ref::<NumberError>());
-    own.or(NUMERIC.contains(&name.as_str()).then_some(&NumberError::Empty)).map(|own| own.message(&name))
+    let message = own.message(&name);
+    let is_word = || words(argv).iter().any(|word| word.as_encoded_bytes().starts_with(b"--g"));
+    // The one that is typed as a letter, too.
+    let is_letter = name == "geometric" && !is_word();
+    Some(if is_letter { message.replace("option `geometric'", "switch `g'") } else { message })
 }
 
 /// The name of the option that is refused.

@@ -82,7 +82,7 @@ pub struct Repack {
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub keep_pack: Vec<String>,
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
-    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = numbers::integer)]
+    #[arg(short = 'g', long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = numbers::integer)]
     pub geometric: Option<i64>,
     /// Write a multi-pack-index of the remaining packs; with `incremental`, a file of a chain of them.
     #[arg(short = 'm', long, value_name = "MODE")]

@@ -61,6 +61,7 @@ pub enum StashCommand {
         arguments: Vec<OsString>,
     },
     /// Create an entry without storing it, and print its object ID.
+    #[command(disable_help_flag = true)]
     Create {
         /// The message.
         #[arg(value_name = "MESSAGE", allow_hyphen_values = true, trailing_var_arg = true)]

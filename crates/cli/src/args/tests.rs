@@ -135,6 +135,7 @@ fn options_as_git_reads_them() {
     check("packrace stash push --mess=x", None, "message: Some(\"x\")");
     check("packrace stash save -q -- -q", None, r#"words: ["--", "-q"]"#);
     check("packrace stash create -- a", None, r#"words: ["--", "a"]"#);
+    check("packrace stash create -h", None, r#"words: ["-h"]"#);
     check("packrace --no-advice -p --no-replace-objects --exec-path=x add x", None, "exec_path: Some(\"x\")");
     check("packrace --exec-path=/x --exec-path --bogus", Some(0), "/x\n");
     check("packrace --work-tree --exec-path add x", Some(129), "requires a value");
@@ -188,6 +189,10 @@ fn what_git_refuses() {
         ("packrace stash pop --label-o=x", "error: unknown option `label-o=x'\n"),
         ("packrace show-ref -qsd", "error: option `hash' expects a numerical value\n"),
         ("packrace index-pack --ver x", "usage: git index-pack"),
+        ("packrace index-pack --threads 1 x", "usage: git index-pack"),
+        ("packrace add --hel", "error: unknown option `hel'\nusage: git add"),
+        ("packrace repack -g x", "error: switch `g' expects an integer value"),
+        ("packrace repack --geom x", "error: option `geometric' expects an integer value"),
         ("packrace add -nhx", "usage: git add"),
         ("packrace reflog expire --help-all", "usage: git reflog expire"),
     ] {

@@ -17,7 +17,8 @@ use crate::limits::AddressRange;
 pub(crate) fn files(text: &str, path: &[u8]) {
     let name = Path::new("fuzzed");
     let _ = (PasswordFile::parse(name, text), TokenFile::parse(name, text));
-    let _ = super::convert_gitolite("conf", &mut |name| Ok(vec![(name.to_owned(), text.to_owned())]));
+    let _ =
+        super::gitolite::convert_gitolite("conf", &mut |name| Ok(vec![(name.to_owned(), text.to_owned())]));
     let mut keys = UserKeys::default();
     let _ = (keys.add_signers(text), keys.add_of_user("alice", text), keys.add_authorities(text));
     let _ = keys.revoke(text);

@@ -35,7 +35,7 @@ pub(crate) use audit::{AuditedChange, AuditedRef};
 pub use credentials::{Credentials, check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
 pub use forward_auth::ForwardAuthUrl;
-pub use gitolite::{ConvertedRules, ReadConf, convert_gitolite};
+pub use gitolite::{ConvertedRules, convert_gitolite_file};
 pub use proxies::{ForwardedHeader, TrustedProxies};
 pub(crate) use repository::Denied;
 pub use repository::RepositoryAccess;

@@ -1,5 +1,6 @@
 //! Keys of the host, and the accepted keys and certificates of users: files, a folder, a command.
 
+mod authorized;
 mod command;
 
 use std::fmt;
@@ -14,6 +15,7 @@ pub use packrace_ssh::{UserKey, check_user_name};
 use crate::access::LoadError;
 use crate::access::secret_file::{read_secret, read_unshared};
 use crate::limits::AddressRange;
+pub use authorized::ForcedShell;
 use command::KeyCommand;
 
 /// The most files in a folder of keys. Each is read.

@@ -6,12 +6,15 @@
 //! errors: they could deny something.
 
 mod conf;
+mod files;
 mod globs;
 mod permission;
 mod repositories;
 mod rules;
 
 use conf::{Conf, Parser};
+
+pub use files::convert_gitolite_file;
 
 /// The most bytes of all files together, and of the rules that are made from them.
 const MAX_BYTES: usize = 16 << 20;
@@ -26,10 +29,10 @@ pub struct ConvertedRules {
 }
 
 /// Returns the names and texts of the files that an `include` names, or of the first file.
-pub type ReadConf<'a> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'a;
+pub(crate) type ReadConf<'a> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'a;
 
 /// Converts the file of this name and its includes. Errors have file and line.
-pub fn convert_gitolite(name: &str, read: &mut ReadConf<'_>) -> Result<ConvertedRules, String> {
+pub(crate) fn convert_gitolite(name: &str, read: &mut ReadConf<'_>) -> Result<ConvertedRules, String> {
     let conf: Conf = Parser::new(read).parse(name)?;
     rules::convert(&conf)
 }
