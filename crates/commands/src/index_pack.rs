@@ -16,7 +16,7 @@ use packrace_store::publish::{
 use packrace_store::{Config, Repository, Snapshot, strict_fsck_rules};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository_if_any};
+use crate::call::discovery::{in_directory, repository_if_known};
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::prefetch_bases;
 use crate::options::{IndexPackOptions, PackingOptions};
@@ -33,7 +33,7 @@ const MAX_THREADS: usize = 20;
 pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
-    let repository = repository_if_any(call)?;
+    let repository = repository_if_known(call)?;
     let job = IndexPackJob::new(call, args, repository)?;
     if args.stdin { job.receive(header) } else { job.index() }
 }

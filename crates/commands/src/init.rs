@@ -58,6 +58,7 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
         None => start.clone(),
     };
     let config = Config::outside(&config_sources)?;
+    config.check_usual()?;
     let place = InitTarget::of(call, args, &base)?;
     if place.is_bare && separate.is_some() {
         return Err(Fatal::new("--separate-git-dir incompatible with bare repository"));
@@ -125,6 +126,7 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::In
 fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
     let begun = Begun::begin(options)?;
+    begun.check_settings()?;
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
     let branch = if is_new { initial_branch(call, args, config)? } else { Vec::new() };
     if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
@@ -321,6 +323,7 @@ fn chosen<T: Copy>(
     parse: impl Fn(&str) -> Result<T, String>,
     usual: T,
 ) -> Result<(Option<T>, T), Fatal> {
+    config.need_values(&[name])?;
     let configured = config.string(name).map(|value| parse(&String::from_utf8_lossy(&value)));
     let configured =
         configured.and_then(|value| value.inspect_err(|unknown| tracing::warn!("{unknown}")).ok());
@@ -344,6 +347,9 @@ fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Ve
         };
     }
     let of_variable = call.environment.init.initial_branch.as_ref().map(|name| name.clone().into_bytes());
+    if of_variable.is_none() {
+        config.need_values(&["init.defaultBranch"])?;
+    }
     if let Some(name) = of_variable.or_else(|| config.string("init.defaultBranch")) {
         let branch = full(&name);
         let shown = String::from_utf8_lossy(&name);

@@ -16,6 +16,15 @@ use crate::options::ReceivePackOptions;
 use crate::trace2::packets::traced;
 use crate::upload_pack::{client, expand_home, mode, subject};
 
+/// Settings that must have values, of those of a push.
+const NEEDED: [&str; 5] = [
+    "receive.certNonceSeed",
+    "receive.fsck.skipList",
+    "receive.hideRefs",
+    "receive.procReceiveRefs",
+    "transfer.hideRefs",
+];
+
 /// Implements `git receive-pack`.
 pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let named = args.directory.clone().or_else(|| call.globals.git_dir.clone());
@@ -42,6 +51,9 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         faults: Some(messages.clone()),
         messages,
     };
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+    push.subject.repository.check_settings()?;
+    push.subject.repository.config().need_values(&NEEDED)?;
     trace::negotiated(push.subject.version as u8);
     let input = call.streams.source(None).map_err(Fatal::new)?;
     let (mut input, mut client) = traced(call, "receive-pack", input, client(call)?);

@@ -1,5 +1,6 @@
 //! Shared by commands that change refs: configuration, identity, hooks and objects.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, oid};
@@ -41,7 +42,7 @@ impl<'a> RefChanges<'a> {
             call,
             repository,
             writes,
-            objects: ChangedObjects { repository, snapshot: None, stored: None },
+            objects: ChangedObjects { repository, snapshot: None, stored: None, kinds: HashMap::new() },
         })
     }
 
@@ -117,6 +118,8 @@ pub struct ChangedObjects<'a> {
     repository: &'a Repository,
     snapshot: Option<Arc<Snapshot>>,
     stored: Option<StoredObjects>,
+    /// Those that were asked for: a session asks when it reads a command, and again when it prepares.
+    kinds: HashMap<ObjectId, Kind>,
 }
 
 impl ChangedObjects<'_> {
@@ -137,7 +140,15 @@ impl ChangedObjects<'_> {
 
 impl RefObjects for ChangedObjects<'_> {
     fn kind(&mut self, id: &oid) -> Result<Option<Kind>, packrace_store::Error> {
-        self.stored()?.kind(id)
+        let id = id.to_owned();
+        if let Some(kind) = self.kinds.get(&id) {
+            return Ok(Some(*kind));
+        }
+        let found = self.stored()?.kind(&id)?;
+        if let Some(kind) = found {
+            self.kinds.insert(id, kind);
+        }
+        Ok(found)
     }
 
     fn peel(&mut self, id: &oid) -> Result<Peeled, packrace_store::Error> {

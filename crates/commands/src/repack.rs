@@ -30,7 +30,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repository = repository_as_it_is(call)?;
     let config = repository.config();
     let midx = midx_mode(args, config)?;
-    refuse_conflicts(args, config)?;
+    refuse_conflicts(call, args, config)?;
     let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
@@ -235,7 +235,7 @@ fn conflict<T>(a: &str, b: &str) -> Result<T, Fatal> {
 }
 
 /// Refuses what git refuses before it looks at bitmaps.
-fn refuse_conflicts(args: &RepackOptions, config: &Config) -> Result<(), Fatal> {
+fn refuse_conflicts(call: &Call, args: &RepackOptions, config: &Config) -> Result<(), Fatal> {
     if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
         return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
     }
@@ -248,7 +248,10 @@ fn refuse_conflicts(args: &RepackOptions, config: &Config) -> Result<(), Fatal> 
     if args.cruft && args.keep_unreachable {
         return conflict("-k/--keep-unreachable", "--cruft");
     }
-    Ok(())
+    if is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
+        config.need_values(&["pack.island", "pack.islandCore"])?;
+    }
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])
 }
 
 /// The options, resolved.

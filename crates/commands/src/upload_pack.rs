@@ -38,6 +38,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
         hook_environment: call.environment.for_upload_hooks(&call.globals),
         bundles: None,
     };
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     trace::negotiated(fetch.subject.version as u8);
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let input = call.streams.source(timeout).map_err(Fatal::new)?;

@@ -1,6 +1,8 @@
 //! `git verify-pack`: compares packs with their indexes.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::PackIndex;
@@ -11,7 +13,7 @@ use packrace_store::publish::{PublishOptions, with_extension};
 use packrace_store::{Config, Mapped, fault_of_index};
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository_if_any};
+use crate::call::discovery::{in_directory, repository_if_known};
 use crate::call::fatal::Fatal;
 use crate::options::VerifyPackOptions;
 use crate::packs::hash::chosen_hash;
@@ -30,13 +32,16 @@ pub(crate) enum PackReport {
 
 /// Implements `git verify-pack`.
 pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
-    let repository = repository_if_any(call)?;
+    let repository = repository_if_known(call)?;
     let config = match &repository {
         Some(repository) => repository.config().clone(),
         None => Config::outside(&call.open_options()?.config)?,
     };
-    let options =
-        IngestOptions::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
+    // As in git, each pack fails for a wrong name of the hash or a wrong setting.
+    let options = || {
+        let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
+        Ok::<_, Fatal>(IngestOptions::of(&config, hash)?)
+    };
     let progress = Progress::new(false, call)?;
     let listing = match (args.stat_only, args.verbose) {
         (true, _) => PackReport::Chains,
@@ -48,7 +53,8 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     for path in &args.packs {
         let typed = stem(path);
         let stem = in_directory(call, &typed)?;
-        let verified = verify(call, [&stem, &typed], listing, options.clone(), with_reverse, &progress);
+        let verified = options()
+            .and_then(|options| verify(call, [&stem, &typed], listing, options, with_reverse, &progress));
         let word = match verified {
             Err(fatal) => {
                 is_good = false;
@@ -161,6 +167,7 @@ fn say(call: &Call, text: &str) -> Result<(), Fatal> {
 
 /// The stem of a pack that is named by its index, by itself, or without an extension.
 fn stem(path: &Path) -> PathBuf {
-    let is_known = path.extension().is_some_and(|extension| extension == "idx" || extension == "pack");
-    if is_known { path.with_extension("") } else { path.to_owned() }
+    let name = path.as_os_str().as_bytes();
+    let stem = name.strip_suffix(b".idx").or_else(|| name.strip_suffix(b".pack")).unwrap_or(name);
+    PathBuf::from(OsStr::from_bytes(stem))
 }

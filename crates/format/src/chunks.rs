@@ -86,13 +86,11 @@ impl Chunks {
         self.find(id).map(|range| self.rows(range, count, row_bytes)).transpose()
     }
 
-    /// The offset of a chunk and its number of whole rows; 0 rows if it is missing.
+    /// The offset of a chunk and its number of whole rows; both are 0 if it is missing. As in git, bytes of an
+    /// incomplete row do not count.
     pub(crate) fn table(&self, id: &[u8; 4], row_bytes: usize) -> Result<(usize, u32), Error> {
         let range = self.find(id).unwrap_or(0..0);
-        let rows = u32::try_from(range.len() / row_bytes)
-            .ok()
-            .filter(|rows| *rows as usize * row_bytes == range.len());
-        let rows = rows.ok_or_else(|| self.wrong_size(&range))?;
+        let rows = u32::try_from(range.len() / row_bytes).map_err(|_| self.wrong_size(&range))?;
         Ok((range.start, rows))
     }
 

@@ -45,8 +45,6 @@ pub(crate) enum Reason {
     Unreadable { id: ObjectId, what: &'static str },
     #[error("unable to parse commit {0}")]
     UnparsableCommit(ObjectId),
-    #[error("invalid parent position {0}")]
-    WrongParentPosition(u32),
     #[error("delta chain of object {0} is longer than 65535")]
     DeepChain(ObjectId),
     #[error("tag {0} is more than 1024 tags deep")]
@@ -106,7 +104,6 @@ impl Error {
             | Reason::DamagedEntry { .. }
             | Reason::Unreadable { .. }
             | Reason::UnparsableCommit(_)
-            | Reason::WrongParentPosition(_)
             | Reason::DeepChain(_)
             | Reason::DeepTags(_)
             | Reason::DeepTree

@@ -150,10 +150,16 @@ fn find_once(call: &Call, options: OpenOptions) -> Result<Option<FoundRepository
             return Ok(None);
         }
         options.work_tree.default = Some(current()?);
-        return match Repository::open(&in_directory(call, path)?, &options) {
-            Err(error) if error.is_no_repository() => Ok(None),
-            opened => Ok(Some((opened?, options.work_tree.named.is_none().then(|| path.clone())))),
+        options.work_tree.is_never_implied = call.globals.bare || call.environment.has_no_implicit_work_tree;
+        let repository = match Repository::open(&in_directory(call, path)?, &options) {
+            Err(error) if error.is_no_repository() => return Ok(None),
+            opened => opened?,
         };
+        let is_named = options.work_tree.named.is_some();
+        if !is_named && repository.own_work_tree().is_none() && !repository.is_bare()? {
+            call.environment.booleans.check(&["GIT_IMPLICIT_WORK_TREE"])?;
+        }
+        return Ok(Some((repository, (!is_named).then(|| path.clone()))));
     }
     // A repository found by search may belong to another user, whose configuration is not trusted.
     options.check_ownership = true;
@@ -203,7 +209,7 @@ fn check_bare(repository: &Repository, found: &Candidate<'_>) -> Result<(), Fata
 
 /// Refuses settings of the work tree that git refuses in every command.
 fn check_work_tree(call: &Call, repository: &Repository) -> Result<(), Fatal> {
-    let own = repository.config().string("core.worktree").zip(repository.own_work_tree());
+    let own = repository.work_tree_setting().zip(repository.own_work_tree());
     let Some((setting, top)) = own else { return Ok(()) };
     if repository.is_bare()? {
         call.error_line(format_args!("warning: core.bare and core.worktree do not make sense"));
@@ -213,7 +219,7 @@ fn check_work_tree(call: &Call, repository: &Repository) -> Result<(), Fatal> {
     let missing = |words: &str, path: &Path| {
         Err(Fatal::new(format!("{words} '{}': No such file or directory", path.display())))
     };
-    let setting = Path::new(OsStr::from_bytes(&setting));
+    let setting = Path::new(OsStr::from_bytes(setting));
     if setting.is_relative() {
         return if is_there(&top) { Ok(()) } else { missing("cannot chdir to", setting) };
     }

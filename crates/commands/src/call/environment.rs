@@ -87,6 +87,8 @@ pub struct Environment {
     pub booleans: BadBooleans,
     /// Whether no hints are given, whatever `advice.*` says (`GIT_ADVICE`).
     pub has_no_advice: bool,
+    /// Whether a repository that is named has no work tree unless that is named, too (`GIT_IMPLICIT_WORK_TREE`).
+    pub has_no_implicit_work_tree: bool,
     /// Whether missing objects are fetched, if it is set (`GIT_NO_LAZY_FETCH`).
     pub lazy_fetch: Option<bool>,
     /// Whether the output goes to a pager (`GIT_PAGER_IN_USE`).
@@ -183,6 +185,7 @@ impl Environment {
             fallback_email: bytes("EMAIL"),
             time_zone: text("TZ"),
         };
+        let crosses_file_systems = flag("GIT_DISCOVERY_ACROSS_FILESYSTEM");
         let mut environment = Environment {
             home: path("HOME"),
             path: get("PATH").unwrap_or_default(),
@@ -200,10 +203,7 @@ impl Environment {
             alternates: split_alternates(&bytes("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default()),
             common_dir: get("GIT_COMMON_DIR").map(PathBuf::from),
             git_dir: get("GIT_DIR").map(PathBuf::from),
-            discovery_limits: DiscoveryLimits::new(
-                get("GIT_CEILING_DIRECTORIES"),
-                flag("GIT_DISCOVERY_ACROSS_FILESYSTEM"),
-            ),
+            discovery_limits: DiscoveryLimits::new(get("GIT_CEILING_DIRECTORIES"), crosses_file_systems),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
             index_version: text("GIT_INDEX_VERSION"),
@@ -215,6 +215,7 @@ impl Environment {
             passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
             booleans: BadBooleans::from_lookup(get),
             has_no_advice: is_off("GIT_ADVICE"),
+            has_no_implicit_work_tree: is_off("GIT_IMPLICIT_WORK_TREE"),
             lazy_fetch: get("GIT_NO_LAZY_FETCH").map(|_| !flag("GIT_NO_LAZY_FETCH")),
             is_paged: flag("GIT_PAGER_IN_USE"),
             forms_diffs: get("GIT_DIFF_OPTS").is_some() || get("COLUMNS").is_some(),

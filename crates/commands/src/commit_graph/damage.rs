@@ -56,3 +56,19 @@ pub(super) fn check(bytes: &[u8], hash: HashKind) -> Result<(), String> {
         Some(_) => Ok(()),
     }
 }
+
+/// Whether the table of corrected dates of a file that passes [`check`] is of the wrong size: git does without it.
+pub(super) fn has_wrong_dates(bytes: &[u8], hash: HashKind) -> bool {
+    let dates = chunk(bytes, hash, b"GDA2");
+    let commits = fanout(bytes, hash).and_then(|fanout| number_at(fanout, FANOUT_BYTES - 4));
+    dates.is_some_and(|dates| commits.is_some_and(|commits| dates.len() as u64 != u64::from(commits) * 4))
+}
+
+/// The fan-out of a file that passes [`check`].
+pub(super) fn fanout(bytes: &[u8], hash: HashKind) -> Option<&[u8]> {
+    chunk(bytes, hash, b"OIDF")
+}
+
+fn chunk<'a>(bytes: &'a [u8], hash: HashKind, id: &[u8; 4]) -> Option<&'a [u8]> {
+    ChunkTable::read(bytes, 8, *bytes.get(6)?, hash, false).ok()?.find(id)
+}

@@ -1,34 +1,28 @@
 //! `git commit-graph`: writes and verifies commit-graphs.
 
 mod damage;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
+use packrace_format::commit_graph::Merging;
 use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
 use packrace_os::trace::{self, TraceStep};
 use packrace_pack::maintain::commit_graph::{Split, packed_commits};
-use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
 use packrace_store::expiry::expiry;
-use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
+use packrace_store::{GraphExpiry, GraphFiles, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
-use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
+use crate::options::{CommitGraphOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
 use crate::work_tree::path_from_top;
-
-/// Exit code of `verify` when commits are wrong, or files of the chain are missing.
-const WRONG: u8 = 1;
-
-/// Exit code of `verify` when only a checksum is wrong. With missing files, the two are added.
-const WRONG_CHECKSUM: u8 = 2;
 
 /// Implements `git commit-graph`.
 pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
@@ -47,7 +41,7 @@ pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
             let repository = repository_as_it_is(call)?;
             let object_dir = object_dir_of(&repository, call, verify.object_dir.as_deref())?;
             let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;
-            self::verify(call, &repository, verify, object_dir.as_deref(), &progress)
+            verify::verify(call, &repository, verify, object_dir.as_deref(), &progress)
         }
     }
 }
@@ -130,22 +124,31 @@ impl Plan {
         let config = repository.config();
         // Opened even if nothing is written: it may name a directory that does not exist.
         GraphFiles::open(repository, object_dir)?;
+        let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
+        // As in git, refs and commits are read even if nothing is written, and packs are not.
+        let named = self.named_tips(call, repository, &request_objects, progress)?;
+        if named.is_some() {
+            progress.finish();
+        }
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
             error_line!(call, "{text}");
             return Ok(());
         }
-        let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
         if !commit_graphs::is_possible(repository, &request_objects) {
             return Ok(());
         }
-        let tips = self.tips(call, repository, &request_objects, progress)?;
+        let tips = match named {
+            Some(tips) => tips,
+            None => self.packed_tips(call, repository, &request_objects, progress)?,
+        };
         let Plan { split, append, expiry, changed_paths, max_new_filters, .. } = *self;
         let filters = FilterWriting {
             wanted: changed_paths,
             max_new: max_new_filters,
             in_order_of_tips: matches!(self.source, CommitSource::StdinPacks | CommitSource::AllPacks),
-            threads: Settings::threads(config, available_threads())?,
+            // As in git, a wrong number does no harm here.
+            threads: Settings::threads(config, available_threads()).unwrap_or(1),
             fresh: call.environment.history.fresh_filters,
         };
         let writing = GraphWriting { split, append, expiry, filters };
@@ -154,15 +157,16 @@ impl Plan {
         Ok(())
     }
 
-    fn tips(
+    /// The targets of refs, or the commits from standard input; `None` if packs have the commits.
+    fn named_tips(
         &self,
         call: &Call,
         repository: &Repository,
         request_objects: &RequestObjects,
         progress: &Progress,
-    ) -> Result<Vec<ObjectId>, Fatal> {
+    ) -> Result<Option<Vec<ObjectId>>, Fatal> {
         match self.source {
-            CommitSource::Refs => Ok(commit_graphs::ref_tips(repository, request_objects, progress)?),
+            CommitSource::Refs => Ok(Some(commit_graphs::ref_tips(repository, request_objects, progress)?)),
             CommitSource::StdinCommits => {
                 progress.report(Phase::CollectingInput, 0, 0);
                 let ids = call.streams.input_lines().map_err(Fatal::new)?.into_iter().map(|line| {
@@ -178,91 +182,36 @@ impl Plan {
                 });
                 let ids: Vec<ObjectId> = ids.collect::<Result<_, Fatal>>()?;
                 progress.report(Phase::CollectingInput, ids.len() as u64, 0);
-                Ok(ids)
+                Ok(Some(ids))
             }
-            CommitSource::StdinPacks => {
-                let names = call.streams.input_lines().map_err(Fatal::new)?;
-                for name in &names {
-                    let stem = name.strip_suffix(".idx");
-                    let mut packs = request_objects.snapshot().packs().iter();
-                    if !packs.any(|pack| Some(pack.name()) == stem) {
-                        let path = repository.object_dir().join("pack").join(name);
-                        return Err(Fatal::error(format!("error adding pack {}", path.display())));
-                    }
-                }
-                let is_named = |pack: &packrace_store::Pack| {
-                    names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
-                };
-                let phase = Phase::FindingCommits { packs: names.len() };
-                Ok(packed_commits(request_objects, is_named, phase, progress)?)
-            }
-            CommitSource::AllPacks => {
-                Ok(packed_commits(request_objects, |_| true, Phase::FindingPackedCommits, progress)?)
-            }
+            CommitSource::StdinPacks | CommitSource::AllPacks => Ok(None),
         }
     }
-}
 
-fn verify(
-    call: &Call,
-    repository: &Repository,
-    args: &CommitGraphVerifyOptions,
-    object_dir: Option<&Path>,
-    progress: &Progress,
-) -> Result<(), Fatal> {
-    let files = GraphFiles::open(repository, object_dir)?;
-    let layers = files.layers();
-    if files.is_cut_off() {
-        let path = files.path();
-        let words = format!("could not open commit-graph chain '{}': Invalid argument", path.display());
-        return Err(Fatal::new(words));
-    }
-    if layers.is_empty() {
-        return match files.is_complete() {
-            true => Ok(()),
-            // A warning said why.
-            false => Err(Fatal::silent(1)),
+    /// The commits of all packs, or of those that standard input names.
+    fn packed_tips(
+        &self,
+        call: &Call,
+        repository: &Repository,
+        request_objects: &RequestObjects,
+        progress: &Progress,
+    ) -> Result<Vec<ObjectId>, Fatal> {
+        if !matches!(self.source, CommitSource::StdinPacks) {
+            return Ok(packed_commits(request_objects, |_| true, Phase::FindingPackedCommits, progress)?);
+        }
+        let names = call.streams.input_lines().map_err(Fatal::new)?;
+        for name in &names {
+            let stem = name.strip_suffix(".idx");
+            let mut packs = request_objects.snapshot().packs().iter();
+            if !packs.any(|pack| Some(pack.name()) == stem) {
+                let path = repository.object_dir().join("pack").join(name);
+                return Err(Fatal::error(format!("error adding pack {}", path.display())));
+            }
+        }
+        let is_named = |pack: &packrace_store::Pack| {
+            names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
         };
+        let phase = Phase::FindingCommits { packs: names.len() };
+        Ok(packed_commits(request_objects, is_named, phase, progress)?)
     }
-    let hash = repository.hash_kind();
-    let graph = Graph::open(layers.iter().cloned(), hash)
-        .map_err(|error| Fatal::error(said(layers, &error, hash)))?;
-    graph.filter_faults().iter().for_each(|fault| error_line!(call, "warning: {fault}"));
-    let request_objects = RequestObjects::new(repository.snapshot()?);
-    let lens = graph.layer_lens();
-    let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
-    let start: u32 = lens[..first].iter().sum();
-    let mut is_flipped = false;
-    for count in first + 1..=lens.len() {
-        let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
-        if part.verify_last_checksum().is_err() {
-            error_line!(call, "the commit-graph file has incorrect checksum and is likely corrupt");
-            is_flipped = true;
-        }
-    }
-    let mut is_wrong = false;
-    let mut report = |text: String| {
-        is_wrong = true;
-        progress.stop();
-        error_line!(call, "{text}");
-    };
-    verify_commits(&request_objects, &graph, start, &mut report, progress)?;
-    progress.finish();
-    let mut code = match (is_wrong, is_flipped) {
-        (true, _) => WRONG,
-        (false, true) => WRONG_CHECKSUM,
-        (false, false) => 0,
-    };
-    if !files.is_complete() {
-        error_line!(call, "error: one or more commit-graph chain files could not be loaded");
-        code |= WRONG;
-    }
-    if code == 0 { Ok(()) } else { Err(Fatal::silent(code)) }
-}
-
-/// Why the first unreadable file cannot be opened, in git's words where it has some.
-fn said(layers: &[Mapped], error: &packrace_format::Error, hash: HashKind) -> String {
-    let wrong = (1..=layers.len()).find(|count| Graph::open(layers[..*count].iter().cloned(), hash).is_err());
-    let bytes: &[u8] = wrong.map_or(&[], |count| &layers[count - 1]);
-    damage::check(bytes, hash).err().unwrap_or_else(|| error.to_string())
 }

@@ -9,30 +9,57 @@ use crate::chunk_table::{ChunkTable, FANOUT_BYTES, fanout_out_of_order, number_a
 
 const HEADER_BYTES: usize = 12;
 
+/// Why git does not open a file.
+pub(super) enum Damage {
+    /// It cannot be parsed, for this reason. A chain ends below such a file.
+    Unparsed(String),
+    /// It ends the command, whatever it is for.
+    Ends(Fatal),
+}
+
+impl From<Fatal> for Damage {
+    fn from(fatal: Fatal) -> Self {
+        Damage::Ends(fatal)
+    }
+}
+
+impl From<Damage> for Fatal {
+    /// What the damage of a single file means for a command that is about it.
+    fn from(damage: Damage) -> Self {
+        match damage {
+            Damage::Unparsed(why) => {
+                Fatal::error(format!("{why}\nerror: multi-pack-index file exists, but failed to parse"))
+            }
+            Damage::Ends(fatal) => fatal,
+        }
+    }
+}
+
 /// An error if git would not open the file. `shown` is its path as git prints it.
-pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fatal> {
+pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Damage> {
     let number = if hash == HashKind::Sha256 { 2 } else { 1 };
     let header =
         bytes.first_chunk::<HEADER_BYTES>().filter(|_| bytes.len() >= HEADER_BYTES + hash.len_in_bytes());
     let Some(header) = header else {
-        return Err(unparsed(format!("multi-pack-index file {} is too small", shown.display())));
+        return Err(Damage::Unparsed(format!("multi-pack-index file {} is too small", shown.display())));
     };
     let signature = number_at(bytes, 0).unwrap_or(0);
     if signature != 0x4d49_4458 {
-        return Err(Fatal::new(format!(
+        return Err(Damage::Ends(Fatal::new(format!(
             "multi-pack-index signature 0x{signature:08x} does not match signature 0x4d494458"
-        )));
+        ))));
     }
     if !matches!(header[4], 1 | 2) {
-        return Err(Fatal::new(format!("multi-pack-index version {} not recognized", header[4])));
+        let fatal = Fatal::new(format!("multi-pack-index version {} not recognized", header[4]));
+        return Err(Damage::Ends(fatal));
     }
     if header[5] != number {
         let found = header[5];
-        return Err(unparsed(format!(
+        return Err(Damage::Unparsed(format!(
             "multi-pack-index hash version {found} does not match version {number}"
         )));
     }
-    let chunks = ChunkTable::read(bytes, HEADER_BYTES, header[6], hash, true).map_err(unparsed)?;
+    let chunks = ChunkTable::read(bytes, HEADER_BYTES, header[6], hash, true).map_err(Damage::Unparsed)?;
     let chunk = |id: &[u8; 4]| chunks.find(id);
     let packs = number_at(bytes, 8).unwrap_or(0);
     let names = chunk(b"PNAM").ok_or_else(|| missing("pack-name", None))?;
@@ -46,10 +73,11 @@ pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fa
     };
     of_size(chunk(b"OIDL"), hash.len_in_bytes(), "OID lookup", "OID lookup")?;
     of_size(chunk(b"OOFF"), 8, "object offsets", "object offset")?;
-    match header[4] {
-        1 => check_names(names, packs),
-        _ => Ok(()),
+    // In version 2 they are in any order.
+    if header[4] == 1 {
+        check_names(names, packs)?;
     }
+    Ok(())
 }
 
 /// The number of objects.
@@ -91,10 +119,6 @@ fn check_names(names: &[u8], packs: u32) -> Result<(), Fatal> {
         rest = &rest[end + 1..];
     }
     Ok(())
-}
-
-fn unparsed(words: String) -> Fatal {
-    Fatal::error(format!("{words}\nerror: multi-pack-index file exists, but failed to parse"))
 }
 
 /// A required chunk is missing, or not what it should be.

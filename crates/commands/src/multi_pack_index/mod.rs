@@ -1,14 +1,13 @@
 //! `git multi-pack-index`: one index for many packs.
 
 mod damage;
+mod verify;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_format::multi_pack_index::{
-    MidxWriteError, MultiPackIndex as Index, MultiPackIndexChain, pack_stem,
-};
+use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, pack_stem};
 use packrace_maintenance::bitmaps;
 use packrace_maintenance::chain::NewChain;
 use packrace_object::{ObjectId, oid};
@@ -18,7 +17,7 @@ use packrace_os::process::available_threads;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
-use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
+use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy};
 use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
@@ -35,6 +34,13 @@ use crate::work_tree::path_from_top;
 /// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
+/// The directory from which git shows paths.
+struct Top {
+    dir: PathBuf,
+    /// What precedes paths below it.
+    before: &'static str,
+}
+
 /// Implements `git multi-pack-index`.
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     mode_of_multi_pack_index(args);
@@ -50,9 +56,26 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     match &args.action {
         MultiPackIndexAction::Write(write) => self::write(call, &repository, write, &progress),
         MultiPackIndexAction::Compact(compact) => self::compact(call, &repository, compact, &progress),
-        MultiPackIndexAction::Verify => verify(call, &repository, &progress),
+        MultiPackIndexAction::Verify => verify::verify(call, &repository, &progress),
         MultiPackIndexAction::Expire => expire(call, &repository, &progress),
         MultiPackIndexAction::Repack { batch_size } => repack(call, &repository, *batch_size, progress),
+    }
+}
+
+impl Top {
+    /// The work tree, or the directory of a bare repository if that is the current one.
+    fn of(call: &Call, repository: &Repository) -> Result<Self, Fatal> {
+        if let Some(dir) = repository.work_tree()? {
+            return Ok(Top { dir, before: "" });
+        }
+        let here = std::path::absolute(in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
+        let before = if here == repository.git_dir() { "." } else { "" };
+        Ok(Top { dir: here, before })
+    }
+
+    fn show(&self, path: &Path) -> PathBuf {
+        let below = path.strip_prefix(&self.dir);
+        below.map_or_else(|_| path.to_owned(), |below| Path::new(self.before).join(below))
     }
 }
 
@@ -68,10 +91,6 @@ fn write(
         return Err(refused.with_usage_of("multi-pack-index"));
     }
     check_version(repository.config(), false)?;
-    let bitmap = match args.bitmap {
-        true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
-        false => None,
-    };
     let named: Option<Vec<String>> =
         args.stdin_packs.then(|| call.streams.input_lines()).transpose().map_err(Fatal::new)?;
     let is_named = |stem: &str| {
@@ -83,6 +102,12 @@ fn write(
     let _region = NewChain::traced();
     let snapshot = repository.snapshot()?;
     warn_of_lone_indexes(call, repository, &snapshot, is_named)?;
+    // As in git, without packs nothing is said of refs.
+    let has_packs = snapshot.packs().iter().any(|pack| pack.is_local() && is_wanted(pack));
+    let bitmap = match args.bitmap && has_packs {
+        true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
+        false => None,
+    };
     // A list of packs is to be followed, whatever the old file reads from.
     let previous = if args.stdin_packs { None } else { previous(call, &snapshot) };
     let preferred = args.preferred_pack.as_deref();
@@ -126,16 +151,14 @@ fn warn_of_lone_indexes(
         return Ok(());
     }
     let known = snapshot.own_multi_pack_index_names().unwrap_or_default();
-    let top = match repository.work_tree()? {
-        Some(top) => top,
-        None => in_directory(call, Path::new("."))?,
-    };
+    let top = Top::of(call, repository)?;
     for stem in lone {
         if !is_named(stem) || known.iter().any(|name| name == stem) {
             continue;
         }
         let path = dir.join(format!("{stem}.idx"));
-        let shown = path.strip_prefix(&top).unwrap_or(&path).display();
+        let shown = top.show(&path);
+        let shown = shown.display();
         error_line!(call, "warning: failed to add packfile '{shown}'");
     }
     Ok(())
@@ -322,85 +345,18 @@ fn lock(repository: &Repository, is_of_chain: bool) -> Result<MultiPackIndexLock
 /// The repository's own multi-pack-index, if it exists.
 fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
     let path = repository.object_dir().join("pack/multi-pack-index");
-    let bytes = match Mapped::open(&path, Role::Index) {
-        Ok(bytes) => bytes,
-        Err(error) if packrace_os::is_absent(&error) => return Ok(None),
-        Err(error) => {
-            return Err(Fatal::new(format!("{}: {}", path.display(), packrace_os::reason(&error))));
-        }
-    };
+    let Some(bytes) = mapped(&path)? else { return Ok(None) };
     let hash = repository.hash_kind();
-    let here = std::path::absolute(in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
-    damage::check(&bytes, path.strip_prefix(here).unwrap_or(&path), hash)?;
+    damage::check(&bytes, &Top::of(call, repository)?.show(&path), hash)?;
     Index::open(bytes, hash).map(Some).map_err(Fatal::new)
 }
 
-fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
-    let single = open(call, repository)?;
-    let snapshot = repository.snapshot()?;
-    let chain = || snapshot.own_multi_pack_index().map(|own| own.chain);
-    let Some(index) = single.map(MultiPackIndexChain::from).or_else(chain) else { return Ok(()) };
-    let mut is_damaged = false;
-    let mut report = |text: String| {
-        is_damaged = true;
-        progress.stop();
-        error_line!(call, "{text}");
-    };
-    for layer in index.layers() {
-        if layer.verify_checksum().is_err() {
-            report("incorrect checksum".to_owned());
-        }
-    }
-    let own = own_packs(&snapshot);
-    let packs: Vec<Option<&Pack>> = index.pack_stems().map(|name| own.get(name).copied()).collect();
-    progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
-    for (number, pack) in packs.iter().enumerate() {
-        if pack.is_none() {
-            report(format!("failed to load pack in position {number}"));
-        }
-    }
-    progress.report(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
-    if index.is_empty() {
-        report("the midx contains no oid".to_owned());
-    }
-    let starts: Vec<u32> = (0..index.layers().len()).map(|layer| index.range_of_layer(layer).start).collect();
-    for position in 1..index.len() {
-        let [before, id] = [index.id_at(position - 1), index.id_at(position)];
-        if before >= id && starts.binary_search(&position).is_err() {
-            report(format!(
-                "oid lookup out of order: oid[{}] = {before} >= {id} = oid[{position}]",
-                position - 1
-            ));
-        }
-        progress.report(Phase::VerifyingOrder, u64::from(position), u64::from(index.len() - 1));
-    }
-    for position in 0..index.len() {
-        let id = index.id_at(position);
-        if let Some(pack) = index.missing_pack_at(position) {
-            progress.stop();
-            return Err(Fatal::new(format!("bad pack-int-id: {pack} ({} total packs)", packs.len())));
-        }
-        let place = index.pack_and_offset_at(position);
-        let entry = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
-        match entry {
-            None => report(format!("failed to load pack entry for oid[{position}] = {id}")),
-            Some((pack, offset)) => {
-                // As in git, an object that the pack lacks is at 0.
-                let at = pack.index().position_of(id);
-                let stored = at.map_or(0, |at| pack.index().offset_at(at));
-                if stored != offset {
-                    report(format!(
-                        "incorrect object offset for oid[{position}] = {id}: {offset:x} != {stored:x}"
-                    ));
-                }
-            }
-        }
-        progress.report(Phase::VerifyingOffsets, u64::from(position) + 1, u64::from(index.len()));
-    }
-    progress.finish();
-    match is_damaged {
-        true => Err(Fatal::silent(1)),
-        false => Ok(()),
+/// The bytes of a file, if it exists.
+fn mapped(path: &Path) -> Result<Option<Mapped>, Fatal> {
+    match Mapped::open(path, Role::Index) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if packrace_os::is_absent(&error) => Ok(None),
+        Err(error) => Err(Fatal::new(format!("{}: {}", path.display(), packrace_os::reason(&error)))),
     }
 }
 
@@ -475,8 +431,12 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     drop(region);
     progress.finish();
     let pack_dir: &Path = &snapshot.own_pack_dir();
+    let in_place = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack)).map(Pack::name);
+    let Some(removal) = PackRemoval::begin(pack_dir, in_place)? else {
+        return Err(Fatal::new("no pack was removed: another process removes packs here"));
+    };
     for pack in unused {
-        remove_pack(&pack_dir.join(pack.name()))?;
+        removal.remove(pack.name())?;
     }
     Ok(())
 }

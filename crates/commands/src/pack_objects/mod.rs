@@ -1,5 +1,7 @@
 //! `git pack-objects`: writes a pack of what revisions reach, to standard output or to files.
 
+mod edges;
+mod left_out;
 mod object_list;
 
 use std::collections::HashSet;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
-use packrace_object::{Kind, ObjectId, oid};
+use packrace_object::{Kind, ObjectId};
 use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
 use packrace_pack::generate::{PackStream, Segment};
@@ -26,6 +28,7 @@ use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
+use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::repository_with;
@@ -58,6 +61,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     let repository = repository_with(call, open)?;
     let version = version(args)?;
     refuse_what_is_incompatible(args)?;
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     let settings = settings(call, args, &repository)?;
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
@@ -159,10 +163,20 @@ struct PackObjectsJob<'a> {
 }
 
 impl PackObjectsJob<'_> {
-    /// Plans, fetches what is missing, and plans again, until nothing is: a tree may lead to others.
+    /// Plans, fetches what is missing, and plans again, until nothing is: a tree may lead to others. Also plans again
+    /// if that failed beside a damaged multi-pack-index.
     fn plan_fetching(&mut self) -> Result<Planned, Fatal> {
         loop {
-            let planned = self.plan()?;
+            let planned = match self.plan() {
+                Ok(planned) => planned,
+                Err(error) => match self.request_objects.snapshot().without_damaged_multi_pack_index()? {
+                    Some(without) => {
+                        self.request_objects = Arc::new(RequestObjects::new(without));
+                        continue;
+                    }
+                    None => return Err(error),
+                },
+            };
             let missing = self.request_objects.missing_met();
             if missing.is_empty() || !self.fetches_missing {
                 return Ok(planned);
@@ -262,9 +276,7 @@ impl PackObjectsJob<'_> {
                     follow: follows_packs(args)?,
                 },
             )?,
-            false => {
-                object_list::objects(request_objects, input, self.settings.name_hash, self.fetches_missing)?
-            }
+            false => object_list::objects(request_objects, input, &self.settings, self.fetches_missing)?,
         };
         let left_out = LeftOut::of(args);
         let mut objects = Vec::with_capacity(listed.len());
@@ -455,6 +467,9 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
     let threads = available_threads();
     let config = repository.config();
     let mut settings = crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
+    if args.delta_islands {
+        config.need_values(&["pack.island", "pack.islandCore"])?;
+    }
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
     settings.sparse = args.sparse.unwrap_or(settings.sparse);
@@ -501,70 +516,6 @@ fn annotated_tags(
         }
     }
     Ok(tags)
-}
-
-/// Objects to omit, by where they are stored.
-struct LeftOut<'a> {
-    packed: bool,
-    local: bool,
-    kept: bool,
-    keep_packs: &'a [String],
-}
-
-impl<'a> LeftOut<'a> {
-    fn of(args: &'a PackObjectsOptions) -> Self {
-        LeftOut {
-            // What is added beside the revisions need not be unpacked.
-            packed: args.incremental || args.unpacked && args.stdin_packs.is_none() && !args.keep_unreachable,
-            local: args.local,
-            kept: args.honor_pack_keep,
-            keep_packs: &args.keep_pack,
-        }
-    }
-
-    fn is_anything(&self) -> bool {
-        self.packed || self.local || self.kept || !self.keep_packs.is_empty()
-    }
-
-    fn contains(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
-        let is_packed = || self.packed && snapshot.lookup(id).is_some();
-        let stays = || snapshot.is_in_pack(id, |pack| pack.is_local() && self.keeps(pack));
-        Ok(is_packed() || stays() || self.local && snapshot.is_borrowed(id)?)
-    }
-
-    /// Whether the pack and its objects stay.
-    fn keeps(&self, pack: &Pack) -> bool {
-        let is_named = |keep: &String| keep.strip_suffix(".pack").is_some_and(|keep| keep == pack.name());
-        self.kept && pack.has_keep() || self.keep_packs.iter().any(is_named)
-    }
-}
-
-/// Possibly unreachable objects in the repository's own packs.
-struct Unreachable<'a> {
-    snapshot: &'a Snapshot,
-    left_out: &'a LeftOut<'a>,
-}
-
-impl<'a> Unreachable<'a> {
-    fn of(snapshot: &'a Snapshot, left_out: &'a LeftOut<'a>) -> Self {
-        Unreachable { snapshot, left_out }
-    }
-
-    /// The objects of packs that do not stay.
-    fn packed(&self) -> impl Iterator<Item = ObjectId> + '_ {
-        let packs = self.snapshot.packs().iter();
-        let packs = packs.filter(|pack| self.is_taken_apart(pack) && pack.is_usable());
-        packs.flat_map(|pack| (0..pack.len()).map(|position| pack.index().id_at(position).to_owned()))
-    }
-
-    /// Whether the object is also in a pack that stays.
-    fn is_safe(&self, id: &oid) -> Result<bool, Fatal> {
-        Ok(self.snapshot.is_in_pack(id, |pack| !self.is_taken_apart(pack)))
-    }
-
-    fn is_taken_apart(&self, pack: &Pack) -> bool {
-        pack.is_local() && !pack.has_keep() && !self.left_out.keeps(pack)
-    }
 }
 
 fn to_output(call: &Call, plan: PackPlan, uris: &[PackfileUri], progress: &Progress) -> Result<(), Fatal> {

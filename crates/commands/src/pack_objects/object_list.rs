@@ -5,34 +5,37 @@ use std::collections::HashSet;
 
 use packrace_object::ObjectId;
 use packrace_pack::plan::reached_from;
-use packrace_pack::{NameHash, NameHashVersion, RequestObjects};
+use packrace_pack::{NameHash, RequestObjects, Settings};
 use packrace_store::Pack;
 
+use super::edges::Edges;
 use crate::call::fatal::Fatal;
 
 /// The objects to pack, each with the hash of its path.
 pub type ObjectsToPack = Vec<(ObjectId, NameHash)>;
 
 /// Reads `<id>[ <path>]` lines; as in git, any byte may separate the path. `-<id>` lines name commits of the
-/// receiver: they must be well-formed, and are not used as delta bases.
+/// receiver: what they have at the paths of listed objects is left out, and is not used as delta bases.
 pub fn objects(
     request_objects: &RequestObjects,
     input: &[u8],
-    version: NameHashVersion,
+    settings: &Settings,
     may_lack: bool,
 ) -> Result<ObjectsToPack, Fatal> {
     let kind = request_objects.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
     let mut objects = ObjectsToPack::new();
+    let mut edges = Edges::new(request_objects, settings.window);
     for line in lines(input) {
         if let Some(edge) = line.strip_prefix(b"-") {
-            if edge.get(..hex).and_then(id).is_none() {
-                return Err(garbage("edge object ID", line));
-            }
+            let edge = edge.get(..hex).and_then(id).ok_or_else(|| garbage("edge object ID", line))?;
+            edges.add(edge)?;
             continue;
         }
         let found = line.get(..hex).and_then(id).ok_or_else(|| garbage("object ID", line))?;
+        let path = line.get(hex + 1..).unwrap_or_default();
+        edges.look_at(path);
         if !request_objects.contains(&found)? {
             if may_lack {
                 request_objects.list_missing(&found);
@@ -40,8 +43,9 @@ pub fn objects(
             }
             return Err(Fatal::new(format!("unable to read {found}")));
         }
-        objects.push((found, NameHash::of_by(version, line.get(hex + 1..).unwrap_or_default())));
+        objects.push((found, NameHash::of_by(settings.name_hash, path)));
     }
+    objects.retain(|(id, _)| !edges.have(id));
     Ok(objects)
 }
 
@@ -61,22 +65,36 @@ fn names(input: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Reads pack names: packs that stay, and with a leading `-`, packs that will be deleted, which are returned.
-/// Packs that are not named were added meanwhile, and stay.
+/// Packs that are not named were added meanwhile, and stay. As in git, no pack is found twice.
 pub fn packs_to_delete(request_objects: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
-    let mut deleted = HashSet::new();
+    let (mut staying, mut deleted) = (Vec::new(), Vec::new());
     for line in names(input) {
         match line.strip_prefix(b"-") {
-            Some(name) => drop(deleted.insert(find_pack(request_objects, name)?.name().to_owned())),
-            None => drop(find_pack(request_objects, line)?),
+            Some(name) => deleted.push(name),
+            None => staying.push(line),
         }
     }
-    Ok(deleted)
+    let mut seen = HashSet::new();
+    let mut found = |mut names: Vec<&[u8]>| -> Result<HashSet<String>, Fatal> {
+        names.sort_unstable();
+        let stems = names.into_iter().map(|name| {
+            let stem = find_pack(request_objects, name)?.name().to_owned();
+            if seen.insert(stem.clone()) { Ok(stem) } else { Err(not_found(name)) }
+        });
+        stems.collect()
+    };
+    found(staying)?;
+    found(deleted)
 }
 
 fn find_pack<'a>(request_objects: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, Fatal> {
     let stem = name.strip_suffix(b".pack");
     let found = request_objects.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
-    found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
+    found.ok_or_else(|| not_found(name))
+}
+
+fn not_found(name: &[u8]) -> Fatal {
+    Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name)))
 }
 
 /// What to pack of packs.

@@ -19,6 +19,9 @@ use crate::options::PackingOptions;
 /// Minimum of the pack size limit (git-pack-objects, "--max-pack-size").
 const LEAST_PACK_BYTES: u64 = 1 << 20;
 
+/// The largest `pack.deltaCacheLimit`; as in git, a negative one counts as larger.
+const MAX_CACHED_DELTA_BYTES: i32 = 1_048_575;
+
 /// Pack settings; `threads` is the number of processors, `filters` are those of the walk.
 pub(crate) fn settings(
     call: &Call,
@@ -38,6 +41,10 @@ pub(crate) fn settings(
     let configured_depth = config.small_integer("pack.depth")?.map(i64::from);
     if let Some(depth) = args.depth.or(configured_depth).filter(|depth| *depth > i64::from(MAX_DEPTH)) {
         tracing::warn!("delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+    }
+    let cached = config.small_integer("pack.deltaCacheLimit")?;
+    if cached.is_some_and(|bytes| !(0..=MAX_CACHED_DELTA_BYTES).contains(&bytes)) {
+        tracing::warn!("pack.deltaCacheLimit is too high, forcing {MAX_CACHED_DELTA_BYTES}");
     }
     if let Some(depth) = args.depth {
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;

@@ -18,6 +18,7 @@ use super::names::{self, ShortNames};
 use super::objects::ListedObjects;
 use super::signatures::Signatures;
 use super::sort::KeyValue;
+use super::trailer_rules::TrailerRules;
 use super::worktrees;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -58,6 +59,7 @@ pub struct Values<'a> {
     describer: Option<Describer>,
     signatures: Signatures,
     mailmap: Option<Rc<Mailmap>>,
+    trailer_rules: Option<Rc<TrailerRules>>,
     pub mapped_creators: MappedCreators,
     now: i64,
 }
@@ -85,6 +87,7 @@ impl<'a> Values<'a> {
             describer: None,
             signatures: Signatures::default(),
             mailmap: None,
+            trailer_rules: None,
             mapped_creators: MappedCreators::default(),
             now: super::now(),
         }
@@ -184,6 +187,10 @@ impl<'a> Values<'a> {
             write_person(mapped.as_deref().unwrap_or(message::person_line(data, *who)), part, now, out)?;
             return Ok(());
         }
+        let trailer_rules = match atom.field {
+            Field::Trailers(_) => self.trailer_rules()?,
+            _ => Rc::default(),
+        };
         let looked = self.look(item, id, atom.is_deref, atom.field.need())?;
         let (kind, size) = (looked.kind.expect("was looked at"), looked.size.unwrap_or_default());
         match &atom.field {
@@ -217,9 +224,24 @@ impl<'a> Values<'a> {
                     self.write_id(id, *form, out)?;
                 }
             }
+            Field::Trailers(form) if matches!(kind, Kind::Commit | Kind::Tag) => {
+                let message = Message::of(looked.data.as_deref().unwrap_or_default());
+                form.write(&trailer_rules, message.without_signature(), out);
+            }
             field => write_of_content(field, kind, looked.data.as_deref().unwrap_or_default(), now, out)?,
         }
         Ok(())
+    }
+
+    fn trailer_rules(&mut self) -> Result<Rc<TrailerRules>, Fatal> {
+        if self.trailer_rules.is_none() {
+            let (rules, warnings) = TrailerRules::of(self.repository.config())?;
+            for warning in warnings {
+                error_line!(self.objects.call, "warning: {warning}");
+            }
+            self.trailer_rules = Some(Rc::new(rules));
+        }
+        Ok(self.trailer_rules.clone().expect("just set"))
     }
 
     /// The mailmap, where it changes the part of a person.
@@ -539,9 +561,6 @@ fn write_of_message(field: &Field, message: &Message<'_>, out: &mut Vec<u8>) {
         Field::Body { has_signature: false } => out.extend_from_slice(message.plain_body()),
         Field::Signature => out.extend_from_slice(message.signature()),
         Field::Lines(count) => message.write_lines(*count, out),
-        Field::Trailers(form) => {
-            form.write(&message.whole[..message.whole.len() - message.signature_bytes], out)
-        }
         _ => {}
     }
 }

@@ -121,6 +121,10 @@ impl<'a> Message<'a> {
         &self.body[..self.body.len().saturating_sub(self.signature_bytes)]
     }
 
+    pub fn without_signature(&self) -> &'a [u8] {
+        &self.whole[..self.whole.len() - self.signature_bytes]
+    }
+
     pub fn signature(&self) -> &'a [u8] {
         &self.whole[self.whole.len() - self.signature_bytes..]
     }
@@ -161,7 +165,7 @@ impl<'a> Message<'a> {
 
     /// Appends the first `count` lines; all but the first are indented.
     pub fn write_lines(&self, count: usize, out: &mut Vec<u8>) {
-        let text = &self.whole[..self.whole.len() - self.signature_bytes];
+        let text = self.without_signature();
         let lines = text.split_inclusive(|byte| *byte == b'\n').take(count);
         for (number, line) in lines.enumerate() {
             if number > 0 {

@@ -29,6 +29,7 @@ mod quote;
 mod signatures;
 mod sort;
 mod strftime;
+mod trailer_rules;
 mod trailers;
 mod version;
 mod worktrees;

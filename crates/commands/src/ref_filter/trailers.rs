@@ -2,6 +2,7 @@
 //! (git-interpret-trailers, git-for-each-ref, `trailers`).
 
 use super::argument::fatal;
+use super::trailer_rules::TrailerRules;
 use crate::call::fatal::Fatal;
 
 /// Lines that git itself writes; one of them marks a block as trailers.
@@ -52,20 +53,21 @@ impl TrailerForm {
     }
 
     /// Appends the trailers of a message without signature.
-    pub fn write(&self, message: &[u8], out: &mut Vec<u8>) {
-        let block = block(message);
+    pub fn write(&self, rules: &TrailerRules, message: &[u8], out: &mut Vec<u8>) {
+        let block = block(rules, message);
         if *self == TrailerForm::default() {
             return out.extend_from_slice(block);
         }
         let start = out.len();
         for line in unfolded_lines(block) {
-            let text = match key_of(line) {
+            let text = match rules.split(line) {
                 Some((key, value)) => {
+                    let key = rules.configured(key).unwrap_or(key);
                     let is_wanted = |wanted: &Vec<u8>| wanted.eq_ignore_ascii_case(key);
                     if !self.keys.is_empty() && !self.keys.iter().any(is_wanted) {
                         continue;
                     }
-                    self.one(key, value)
+                    self.one(rules, key, value)
                 }
                 None if self.is_only => continue,
                 None => line.trim_ascii_end().to_vec(),
@@ -82,13 +84,13 @@ impl TrailerForm {
         }
     }
 
-    fn one(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+    fn one(&self, rules: &TrailerRules, key: &[u8], value: &[u8]) -> Vec<u8> {
         let mut text = Vec::new();
         if !self.without_keys {
             text.extend_from_slice(key);
         }
         if !self.without_keys && !self.without_values {
-            text.extend_from_slice(self.key_separator.as_deref().unwrap_or(b": "));
+            text.extend(self.key_separator.clone().unwrap_or_else(|| rules.between(key)));
         }
         if !self.without_values && self.is_unfolded {
             let lines: Vec<&[u8]> = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
@@ -130,8 +132,8 @@ fn with_escapes(mut text: &[u8]) -> Vec<u8> {
 }
 
 /// The last paragraph, if it is a trailer block: not the first paragraph, and all its lines are trailers, or
-/// one is git's and a quarter are trailers. Blank lines, comments and a list of conflicts may follow.
-fn block(text: &[u8]) -> &[u8] {
+/// one is git's or named by settings and a quarter are trailers. Blank lines, comments and a list of conflicts may follow.
+fn block<'t>(rules: &TrailerRules, text: &'t [u8]) -> &'t [u8] {
     let (mut start, mut end, mut at) = (None, 0, 0);
     let mut is_conflicts = false;
     // A paragraph starts after a blank line; the first one is the title.
@@ -147,14 +149,14 @@ fn block(text: &[u8]) -> &[u8] {
         }
     }
     let Some(block) = start.and_then(|start| text.get(start..end)) else { return &[] };
-    match is_block(block) {
+    match is_block(rules, block) {
         true => block,
         false => &[],
     }
 }
 
-fn is_block(block: &[u8]) -> bool {
-    let (mut trailers, mut others, mut is_of_git, mut is_inside) = (0, 0, false, false);
+fn is_block(rules: &TrailerRules, block: &[u8]) -> bool {
+    let (mut trailers, mut others, mut is_marked, mut is_inside) = (0, 0, false, false);
     for line in block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"))
     {
         let is_folded = line.first().is_some_and(u8::is_ascii_whitespace);
@@ -162,15 +164,16 @@ fn is_block(block: &[u8]) -> bool {
             continue;
         }
         let is_written_by_git = OF_GIT.iter().any(|start| line.starts_with(start));
-        is_of_git |= is_written_by_git;
-        is_inside = !is_folded && (is_written_by_git || key_of(line).is_some());
+        let trailer = rules.split(line).filter(|_| !is_folded);
+        is_marked |= is_written_by_git || trailer.is_some_and(|(key, _)| rules.configured(key).is_some());
+        is_inside = !is_folded && (is_written_by_git || trailer.is_some());
         if is_inside {
             trailers += 1;
         } else {
             others += 1;
         }
     }
-    trailers > 0 && (others == 0 || (is_of_git && trailers * 3 >= others))
+    trailers > 0 && (others == 0 || (is_marked && trailers * 3 >= others))
 }
 
 /// The lines of a block without comments, each with its indented continuation lines.
@@ -190,14 +193,6 @@ fn unfolded_lines(block: &[u8]) -> Vec<&[u8]> {
     found.into_iter().map(|(start, end)| &block[start..end]).collect()
 }
 
-/// Key and value of a trailer: letters, digits and hyphens, then a colon, then any text.
-fn key_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let length = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
-    let rest = line[length..].trim_ascii_start();
-    let value = rest.strip_prefix(b":").filter(|_| length > 0)?;
-    Some((&line[..length], value.trim_ascii()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +200,7 @@ mod tests {
     fn check(text: &str, argument: &str, expect: &str) {
         let form = TrailerForm::parse(argument.as_bytes()).expect(argument);
         let mut out = Vec::new();
-        form.write(text.as_bytes(), &mut out);
+        form.write(&TrailerRules::default(), text.as_bytes(), &mut out);
         assert_eq!(String::from_utf8_lossy(&out), expect, "{text:?} {argument}");
     }
 

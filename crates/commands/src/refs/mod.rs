@@ -9,6 +9,7 @@ use packrace_store::{FsckSettings, FsckUse};
 use crate::call::Call;
 use crate::call::discovery::{repository, repository_with_any_settings};
 use crate::call::fatal::Fatal;
+use crate::call::printable::harmless;
 use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
 use crate::work_tree::{WorkTree, shown_git_dir};
@@ -49,10 +50,12 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let severities = if args.strict { Severities::strict() } else { Severities::lenient() };
     let settings = FsckSettings::of(repository.config(), FsckUse::Fsck).map_err(Fatal::new)?;
     let rules = settings.rules(severities, repository.hash_kind()).map_err(Fatal::new)?;
-    let mut has_errors = false;
+    let (mut has_errors, mut end) = (false, None);
     repository
         .refs()
         .verify(&mut |checked| match checked {
+            _ if end.is_some() => {}
+            CheckedRefs::BadLink(words) => end = Some(words),
             CheckedRefs::Begin if args.verbose => error_line!(call, "Checking references consistency"),
             CheckedRefs::Item(path) if args.verbose => error_line!(call, "Checking {path}"),
             CheckedRefs::Begin | CheckedRefs::Item(_) => {}
@@ -64,12 +67,15 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
                 let severity = rules.severities.of(problem.id);
                 has_errors |= severity.is_error();
                 if severity != Severity::Ignore {
-                    let word = severity.word();
-                    error_line!(call, "{word}: {path}: {}: {}", problem.id.name(), problem.text);
+                    let (word, text) = (severity.word(), harmless(&problem.text));
+                    error_line!(call, "{word}: {}: {}: {text}", harmless(path), problem.id.name());
                 }
             }
         })
         .map_err(Fatal::new)?;
+    if let Some(words) = end {
+        return Err(Fatal::new(words));
+    }
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
 }
 

@@ -27,7 +27,9 @@ pub(crate) fn entry(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What is between the braces, if it is a number or a date.
 pub(crate) fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
     let is_long = spec.len() > MAX_DIGITS;
-    number(spec).filter(|_| !is_long).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
+    // What begins so is about checkouts, or nothing.
+    let at = || moment(spec).filter(|_| !spec.starts_with(b"-")).map(FirstEntry::At);
+    number(spec).filter(|_| !is_long).map(FirstEntry::Number).or_else(at)
 }
 
 /// The same for a name that selects a single object: a moment that expiry has beside dates is none.
@@ -38,7 +40,11 @@ pub(super) fn one_entry(spec: &[u8]) -> Option<FirstEntry> {
     }
 }
 
+/// A number of an entry: only digits, so ` 0` and `+0` are dates.
 pub(crate) fn number(spec: &[u8]) -> Option<usize> {
+    if !spec.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
     std::str::from_utf8(spec).ok()?.parse().ok()
 }
 

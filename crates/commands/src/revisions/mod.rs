@@ -11,6 +11,7 @@ mod ranges;
 mod search;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
@@ -55,6 +56,8 @@ pub struct Revisions<'a> {
     /// All refs, once there have been many names.
     refs: Option<RefSnapshot>,
     lookups: usize,
+    /// Commits that lines cut off: for those behind, they have no parents.
+    cut: HashSet<ObjectId>,
 }
 
 /// An entry of a reflog that a name selects.
@@ -70,7 +73,7 @@ impl<'a> Revisions<'a> {
     /// Warnings, of dates before a reflog, go to the call's errors.
     pub fn new(call: &'a Call, repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
         let (snapshot, reader) = (snapshot.clone(), snapshot.reader(1 << 20));
-        Revisions { call, repository, snapshot, reader, refs: None, lookups: 0 }
+        Revisions { call, repository, snapshot, reader, refs: None, lookups: 0, cut: HashSet::new() }
     }
 
     /// Reads lines of standard input up to an empty one.
@@ -85,6 +88,7 @@ impl<'a> Revisions<'a> {
                     Fatal::new(format!("not an object name '{}'", String::from_utf8_lossy(name)))
                 })?;
                 selection.shallow.push(id);
+                self.cut.insert(id);
             } else if line.starts_with(b"-") {
                 return Err(Fatal::new(format!("not a rev '{text}'")));
             } else {
@@ -429,7 +433,7 @@ impl<'a> Revisions<'a> {
     /// A commit, without parents where the history is cut off.
     fn parsed(&self, id: &ObjectId, content: &[u8]) -> Result<Commit, Fatal> {
         let mut commit = parse_commit(content, id.kind()).map_err(Fatal::new)?;
-        if self.snapshot.shallow().binary_search(id).is_ok() {
+        if self.snapshot.shallow().binary_search(id).is_ok() || self.cut.contains(id) {
             commit.parents.clear();
         }
         Ok(commit)

@@ -178,17 +178,18 @@ impl<'a> StdinSession<'a> {
         let deref = !std::mem::replace(&mut self.is_no_deref, self.args.no_deref);
         let force_log = self.args.create_reflog;
         let edit = RefEdit { deref, force_log, ..edit(&name, change, expected, &self.message) };
-        if self.mode() == TransactionMode::Batch {
-            let RefChanges { repository, objects, .. } = &mut self.changes;
-            if let Some(refusal) = repository.refs().check_object(0, &edit, objects)? {
-                // As in git, which names no old value for `create` here.
-                let expected = match edit.expected {
-                    Expected::Absent => Expected::Any,
-                    expected => expected,
-                };
-                let edit = RefEdit { expected, ..edit };
-                return report(self.changes.call, &[edit], self.null(), &[refusal]);
+        let RefChanges { repository, objects, .. } = &mut self.changes;
+        if let Some(refusal) = repository.refs().check_object(0, &edit, objects)? {
+            if self.mode() == TransactionMode::Atomic {
+                return Err(Fatal::new(refusal));
             }
+            // As in git, which names no old value for `create` here.
+            let expected = match edit.expected {
+                Expected::Absent => Expected::Any,
+                expected => expected,
+            };
+            let edit = RefEdit { expected, ..edit };
+            return report(self.changes.call, &[edit], self.null(), &[refusal]);
         }
         self.edits.push(edit);
         Ok(())

@@ -90,6 +90,24 @@ impl WrongParents {
     }
 }
 
+/// Why git does not read the data of a commit, in its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitFault {
+    /// Its corrected date is in a table that the file lacks.
+    #[error("commit-graph requires overflow generation data but has none")]
+    NoLargeDates,
+    /// Its corrected date is beyond that table.
+    #[error("commit-graph overflow generation data is too small")]
+    FewLargeDates,
+    /// The position of a parent is beyond the graph.
+    #[error("invalid parent position {0}")]
+    ParentBeyond(u32),
+    /// The list of its parents is beyond the extra edges, or does not end.
+    #[error("commit-graph extra-edges pointer out of bounds")]
+    Edges,
+}
+
 /// Iterates over the positions of a commit's parents; each is below [`CommitGraph::len`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parents<'a> {
@@ -118,6 +136,16 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
     /// Opens the files of a chain, base first; a single file is a chain of one. Checks headers, bounds and
     /// sizes of chunks, fan-outs, and that each file names exactly the files before it as its base.
     pub fn open(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
+        Self::open_files(files, hash, false)
+    }
+
+    /// As above, to compare the files with the commits: as in git, a file whose table of corrected dates is of the
+    /// wrong size has levels only.
+    pub fn open_to_compare(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
+        Self::open_files(files, hash, true)
+    }
+
+    fn open_files(files: impl IntoIterator<Item = D>, hash: HashKind, compares: bool) -> Result<Self, Error> {
         let mut layers: Vec<Layer<D>> = Vec::new();
         let mut filter_faults = Vec::new();
         let mut len = 0u32;
@@ -125,7 +153,7 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
             let bytes = data.as_ref();
             let chunks = parse_header(bytes, hash, layers.len())?;
             check_base(bytes, &chunks, hash, &layers)?;
-            let mut layer = Layer::open(data, &chunks, hash, len)?;
+            let mut layer = Layer::open(data, &chunks, hash, len, compares)?;
             match FilterChunks::open(layer.data.as_ref(), &chunks, layer.ids.len()) {
                 Ok(filters) => layer.filters = filters,
                 Err(fault) => filter_faults.push(fault),
@@ -221,16 +249,23 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         Ok(Commit { tree, parents, generation, committer_seconds })
     }
 
-    /// The first parent of the commit at a position that is beyond the graph: [`Self::commit_at`] fails for it. The position
-    /// must be below [`Self::len`].
-    pub fn wrong_parent_at(&self, position: u32) -> Option<u32> {
+    /// Why [`Self::commit_at`] fails for the commit at a position, which must be below [`Self::len`], and git fails,
+    /// too.
+    pub fn fault_at(&self, position: u32) -> Option<CommitFault> {
         let layer = self.layer(position);
         let row = (position - layer.start) as usize;
         let id_bytes = self.hash.len_in_bytes();
-        match layer.parents(layer.commits_at + row * (id_bytes + 16) + id_bytes, self.len) {
-            Err(WrongParents::Beyond(parent)) => Some(parent),
-            Err(WrongParents::List(_)) | Ok(_) => None,
-        }
+        let of_date = match self.generations {
+            Generations::TopologicalLevel => None,
+            Generations::CorrectedDate => layer.date_fault(row),
+        };
+        of_date.or_else(|| {
+            match layer.parents(layer.commits_at + row * (id_bytes + 16) + id_bytes, self.len) {
+                Err(WrongParents::Beyond(parent)) => Some(CommitFault::ParentBeyond(parent)),
+                Err(WrongParents::List(_)) => Some(CommitFault::Edges),
+                Ok(_) => None,
+            }
+        })
     }
 
     /// The commit's topological level, whatever [`Self::generations`] says: one more than its parents'
@@ -297,14 +332,17 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
 }
 
 impl<D: AsRef<[u8]>> Layer<D> {
-    fn open(data: D, chunks: &Chunks, hash: HashKind, start: u32) -> Result<Self, Error> {
+    fn open(data: D, chunks: &Chunks, hash: HashKind, start: u32, compares: bool) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let id_bytes = hash.len_in_bytes();
         let fanout_at = chunks.require_rows(b"OIDF", 256, FANOUT_BYTES / 256)?;
         let len = check_fanout(FORMAT, bytes, fanout_at)?;
         let ids_at = chunks.require_rows(b"OIDL", len, id_bytes)?;
         let commits_at = chunks.require_rows(b"CDAT", len, id_bytes + 16)?;
-        let dates_at = chunks.find_rows(b"GDA2", len, 4)?;
+        let dates_at = match chunks.find_rows(b"GDA2", len, 4) {
+            Err(_) if compares => None,
+            found => found?,
+        };
         let (large_dates_at, large_dates) = chunks.table(b"GDO2", 8)?;
         let (edges_at, edges) = chunks.table(b"EDGE", 4)?;
         let ids = IdTable::new(fanout_at, ids_at, id_bytes, hash, len);
@@ -326,7 +364,8 @@ impl<D: AsRef<[u8]>> Layer<D> {
     fn parents(&self, at: usize, len: u32) -> Result<Parents<'_>, WrongParents> {
         let bytes = self.data.as_ref();
         let (first, second) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
-        if first == NO_PARENT && second == NO_PARENT {
+        // As in git, the second does not count then.
+        if first == NO_PARENT {
             return Ok(Parents { first: None, second: None, more: &[] });
         }
         if first >= len {
@@ -354,6 +393,17 @@ impl<D: AsRef<[u8]>> Layer<D> {
             }
         }
         Err(WrongParents::List("parent list does not end"))
+    }
+
+    /// Whether the corrected date in a row is in the table of large ones, and not there.
+    fn date_fault(&self, row: usize) -> Option<CommitFault> {
+        let offset = be::u32_at(self.data.as_ref(), self.dates_at? + row * 4);
+        match offset & MARK != 0 && offset & !MARK >= self.large_dates {
+            false => None,
+            // A chunk never begins with the file.
+            true if self.large_dates_at == 0 => Some(CommitFault::NoLargeDates),
+            true => Some(CommitFault::FewLargeDates),
+        }
     }
 
     #[inline]

@@ -260,6 +260,45 @@ fn what_cannot_be_written() {
     assert!(CommitGraph::open([empty], HashKind::Sha1).unwrap().is_empty());
 }
 
+/// The faults of single commits, beside files that have others.
+#[test]
+fn commits_that_cannot_be_read() {
+    let hash = HashKind::Sha1;
+    let some = |n: u8| ObjectId::Sha1([n; 20]);
+    let mut commits = Commits::new(hash);
+    let edges: [(u8, &[u8]); 5] = [(1, &[]), (2, &[]), (3, &[]), (4, &[1, 2, 3]), (5, &[4])];
+    for (n, parents) in edges {
+        commits.push(some(n), hash.empty_tree(), parents.iter().map(|n| some(*n)), 1);
+    }
+    let file = commits.write(no_base(), Generations::CorrectedDate).unwrap();
+    let table_row = |id: &[u8; 4]| (8..).step_by(12).find(|at| file[*at..*at + 4] == *id).unwrap();
+    let chunk = |id: &[u8; 4]| be::u64_at(&file, table_row(id) + 4) as usize;
+    let changed = |at: usize, value: u32| {
+        let mut file = file.clone();
+        file[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        file
+    };
+    let check = |at: usize, value: u32, position: u32, expect: Option<CommitFault>| {
+        let graph = CommitGraph::open([changed(at, value)], hash).unwrap();
+        assert_eq!(graph.fault_at(position), expect);
+        assert_eq!(graph.commit_at(position).is_err(), expect.is_some());
+    };
+    let parent = |position: usize, number: usize| chunk(b"CDAT") + position * 36 + 20 + number * 4;
+    check(parent(4, 0), 3, 4, None);
+    check(parent(4, 0), 9, 4, Some(CommitFault::ParentBeyond(9)));
+    check(parent(4, 1), 9, 4, Some(CommitFault::ParentBeyond(9)));
+    check(parent(3, 0), NO_PARENT, 3, None);
+    check(parent(3, 1), MARK | 7, 3, Some(CommitFault::Edges));
+    check(chunk(b"EDGE"), 50, 3, Some(CommitFault::ParentBeyond(50)));
+    check(chunk(b"EDGE") + 4, 1, 3, Some(CommitFault::Edges));
+    check(chunk(b"GDA2"), MARK, 0, Some(CommitFault::NoLargeDates));
+    // The table of dates gets longer, and that of edges shorter.
+    let longer = changed(table_row(b"EDGE") + 8, chunk(b"EDGE") as u32 + 4);
+    assert!(CommitGraph::open([&longer], hash).is_err());
+    let graph = CommitGraph::open_to_compare([&longer], hash).unwrap();
+    assert_eq!(graph.generations(), Generations::TopologicalLevel);
+}
+
 /// A long line and many diamonds: neither stack nor time may grow with the number of paths.
 #[test]
 fn deep_and_dense_histories() {

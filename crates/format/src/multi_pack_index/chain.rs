@@ -136,12 +136,6 @@ impl<D: AsRef<[u8]>> MultiPackIndexChain<D> {
         Some((self.pack_starts[layer] + pack, offset))
     }
 
-    /// As [`MultiPackIndex::missing_pack_at`].
-    pub fn missing_pack_at(&self, position: u32) -> Option<u32> {
-        let (layer, position) = self.in_layer(position);
-        Some(self.pack_starts[layer] + self.layers[layer].missing_pack_at(position)?)
-    }
-
     /// As [`MultiPackIndex::position_at_bit`].
     #[inline]
     pub fn position_at_bit(&self, bit: u32) -> Option<u32> {

@@ -73,22 +73,32 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
     /// As above, for a file of a chain; the files below it have `base` objects. Positions and bits begin at 0
     /// here, too.
     pub fn open_layer(data: D, hash: HashKind, base: u32) -> Result<Self, Error> {
+        Self::parse(data, hash, base, false)
+    }
+
+    /// As [`Self::open`], to compare the file with its packs: what it says of bits is left out. A pack has an
+    /// empty name here if its own is no name of a file.
+    pub fn open_to_compare(data: D, hash: HashKind) -> Result<Self, Error> {
+        Self::parse(data, hash, 0, true)
+    }
+
+    fn parse(data: D, hash: HashKind, base: u32, compares: bool) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (chunk_count, packs) = parse_header(bytes, hash)?;
         let chunks = Chunks::parse(FORMAT, bytes, HEADER_BYTES, chunk_count, hash)?;
-        let pack_names = parse_names(bytes, chunks.require(b"PNAM")?, packs)?;
+        let pack_names = parse_names(bytes, chunks.require(b"PNAM")?, packs, compares)?;
         let fanout_at = chunks.require_rows(b"OIDF", 256, FANOUT_BYTES / 256)?;
         let len = check_fanout(FORMAT, bytes, fanout_at)?;
         let ids_at = chunks.require_rows(b"OIDL", len, hash.len_in_bytes())?;
         let offsets_at = chunks.require_rows(b"OOFF", len, 8)?;
         let (large_at, large) = chunks.table(b"LOFF", 8)?;
-        let bit_order_at = chunks.find_rows(b"RIDX", len, 4)?;
+        let bit_order_at = if compares { None } else { chunks.find_rows(b"RIDX", len, 4)? };
         let end = base.checked_add(len);
         let end = end.ok_or_else(|| Error::new(FORMAT, "more than 4294967295 objects", fanout_at as u64))?;
         if let Some(at) = bit_order_at {
             check_positions(FORMAT, &bytes[at..at + len as usize * 4], at, base..end)?;
         }
-        let bitmapped_at = chunks.find_rows(b"BTMP", packs, 8)?;
+        let bitmapped_at = if compares { None } else { chunks.find_rows(b"BTMP", packs, 8)? };
         let ids = IdTable::new(fanout_at, ids_at, hash.len_in_bytes(), hash, len);
         Ok(MultiPackIndex {
             data,
@@ -181,11 +191,10 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         (row < self.large).then(|| (pack, be::u64_at(bytes, self.large_at + row as usize * 8)))
     }
 
-    /// The number of the object's pack if the file is damaged and there is no such pack.
-    pub fn missing_pack_at(&self, position: u32) -> Option<u32> {
+    /// The number of the object's pack. If the file is damaged, there may be no such pack.
+    pub fn pack_at(&self, position: u32) -> u32 {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
-        let pack = be::u32_at(self.data.as_ref(), self.offsets_at + position as usize * 8);
-        (pack >= self.pack_count()).then_some(pack)
+        be::u32_at(self.data.as_ref(), self.offsets_at + position as usize * 8)
     }
 
     /// Whether the file has an order of bits, which bitmaps need; without one, `position_at_bit` returns
@@ -271,7 +280,12 @@ fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u8, u32), Error> {
     Ok((bytes[6], be::u32_at(bytes, 8)))
 }
 
-fn parse_names(bytes: &[u8], chunk: Range<usize>, packs: u32) -> Result<Vec<Range<usize>>, Error> {
+fn parse_names(
+    bytes: &[u8],
+    chunk: Range<usize>,
+    packs: u32,
+    compares: bool,
+) -> Result<Vec<Range<usize>>, Error> {
     let error = |what, at: usize| Error::new(FORMAT, what, at as u64);
     // A name and its NUL take at least two bytes, so the chunk justifies the allocation.
     if packs as usize > chunk.len() / 2 {
@@ -283,10 +297,11 @@ fn parse_names(bytes: &[u8], chunk: Range<usize>, packs: u32) -> Result<Vec<Rang
         let length =
             memchr::memchr(0, &bytes[at..chunk.end]).ok_or_else(|| error("pack name does not end", at))?;
         let name = &bytes[at..at + length];
-        if name.is_empty() || name.contains(&b'/') || str::from_utf8(name).is_err() {
+        let is_of_file = !name.is_empty() && !name.contains(&b'/') && str::from_utf8(name).is_ok();
+        if !is_of_file && !compares {
             return Err(error("pack name is not a file name", at));
         }
-        names.push(at..at + length);
+        names.push(if is_of_file { at..at + length } else { at..at });
         at += length + 1;
     }
     Ok(names)

@@ -133,6 +133,20 @@ fn what_is_refused() {
     }
 }
 
+/// What is only compared with its packs may have names that no file has, and wrong bits.
+#[test]
+fn opened_to_compare() {
+    let hash = HashKind::Sha1;
+    let (_repo, mut bytes) = built(hash, Bitmap::Plain);
+    let names_at = memchr::memmem::find(&bytes, b"pack-").unwrap();
+    bytes[names_at] = b'/';
+    let index = MultiPackIndex::open_to_compare(&bytes, hash).unwrap();
+    let names: Vec<&str> = index.pack_names().collect();
+    assert_eq!((names[0], names[1].len()), ("", "pack-.idx".len() + 40));
+    assert!(!index.has_bit_order() && index.bitmapped_pack(0).is_none());
+    assert!((0..index.len()).all(|position| index.pack_at(position) < index.pack_count()));
+}
+
 /// A pack of the repository, as input for the writer.
 struct TestPack {
     name: String,

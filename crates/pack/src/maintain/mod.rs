@@ -14,4 +14,3 @@ pub mod repack;
 pub mod server_info;
 mod sets;
 pub mod unreachable;
-pub mod verify_graph;

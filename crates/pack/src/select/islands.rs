@@ -26,8 +26,10 @@ impl IslandRules {
     /// for users.
     pub fn parse(expressions: &[Vec<u8>]) -> Result<Self, String> {
         let compile = |text: &Vec<u8>| {
-            RefPattern::parse(text)
-                .map_err(|error| format!("failed to load island regex for 'pack.island': {error}"))
+            RefPattern::parse(text).map_err(|_| {
+                let shown = String::from_utf8_lossy(text);
+                format!("failed to load island regex for 'pack.island': ^{shown}")
+            })
         };
         expressions.iter().map(compile).collect::<Result<_, _>>().map(IslandRules)
     }

@@ -8,13 +8,27 @@ use super::entry::ConfigEntry;
 use super::{Config, bad_boolean, parse_boolean};
 use crate::error::{Error, Reason};
 
+/// What an abbreviated name of an object may stand for.
+const HINTS: [&str; 6] = ["none", "commit", "committish", "tree", "treeish", "blob"];
+
+/// What a push without refspecs pushes; the last is an old name of `upstream`.
+const PUSHES: [&str; 6] = ["nothing", "matching", "simple", "upstream", "current", "tracking"];
+
+const PUSHES_IN_WORDS: &str = "must be one of nothing, matching, simple, upstream or current";
+
 /// What a value must be.
 enum Form {
-    /// Anything, but not nothing.
+    /// Anything that [`refused_word`] lets pass, but not nothing.
     Text,
+    /// How objects get their names.
+    Creation,
     Boolean,
     /// A boolean or this word.
     BooleanOr(&'static str),
+    /// A boolean, or whether a new branch tracks another.
+    Tracking,
+    /// A number of bytes.
+    Size,
     /// The level of this compression.
     Level(&'static str),
     /// The length of abbreviations.
@@ -23,7 +37,7 @@ enum Form {
 
 impl Config {
     /// Refuses the first bad setting.
-    pub(crate) fn check_usual(&self) -> Result<(), Error> {
+    pub fn check_usual(&self) -> Result<(), Error> {
         self.entries.iter().try_for_each(|entry| check(entry, &|| self.shown_file(entry)))
     }
 }
@@ -38,11 +52,26 @@ fn check(entry: &ConfigEntry, file: &dyn Fn() -> Option<PathBuf>) -> Result<(), 
         i32::try_from(number).map_err(|_| called(entry, file()).bad_number("out of range"))
     };
     match form {
-        Form::Text | Form::Digits if value.is_none() => Err(missing_value(entry, file().as_deref())),
-        Form::Text => Ok(()),
+        Form::Text | Form::Creation | Form::Digits if value.is_none() => {
+            Err(missing_value(entry, file().as_deref()))
+        }
+        Form::Text => match refused_word(entry) {
+            Some(why) => Err(bad_setting(entry, why, file().as_deref())),
+            None => Ok(()),
+        },
+        Form::Creation if is_one_of(value, &["rename", "link"]) => Ok(()),
+        Form::Creation => {
+            let words = format!("invalid mode for object creation: {}", entry.value_text());
+            Err(Reason::Config(words).into())
+        }
         Form::BooleanOr(word) if is_word(word) => Ok(()),
-        Form::Boolean | Form::BooleanOr(_) if is_boolean => Ok(()),
-        Form::Boolean | Form::BooleanOr(_) => Err(bad_boolean(entry)),
+        Form::Tracking if is_one_of(value, &["always", "inherit", "simple"]) => Ok(()),
+        Form::Boolean | Form::BooleanOr(_) | Form::Tracking if is_boolean => Ok(()),
+        Form::Boolean | Form::BooleanOr(_) | Form::Tracking => Err(bad_boolean(entry)),
+        Form::Size => match called(entry, file()).integer()? {
+            0.. => Ok(()),
+            _ => Err(called(entry, file()).bad_number("invalid unit")),
+        },
         Form::Digits if is_word("auto") || value.and_then(parse_boolean) == Some(false) => Ok(()),
         Form::Digits => match number()? {
             4.. => Ok(()),
@@ -53,6 +82,33 @@ fn check(entry: &ConfigEntry, file: &dyn Fn() -> Option<PathBuf>) -> Result<(), 
             level => Err(Reason::Config(format!("bad {what} compression level {level}")).into()),
         },
     }
+}
+
+/// Why git refuses a word, if it does.
+fn refused_word(entry: &ConfigEntry) -> Option<String> {
+    let value = entry.value.as_deref();
+    let folded = value.map(<[u8]>::to_ascii_lowercase);
+    let folded = folded.as_deref();
+    let shown = entry.value_text();
+    match entry.name.as_slice() {
+        b"branch.autosetuprebase" if !is_one_of(value, &["never", "local", "remote", "always"]) => {
+            Some("malformed value for branch.autosetuprebase".to_owned())
+        }
+        b"core.checkstat" if !is_one_of(folded, &["default", "minimal"]) => {
+            Some(format!("invalid value for 'core.checkstat': '{shown}'"))
+        }
+        b"core.disambiguate" if !is_one_of(folded, &HINTS) => {
+            Some(format!("unknown hint type for 'core.disambiguate': {shown}"))
+        }
+        b"push.default" if !is_one_of(value, &PUSHES) => {
+            Some(format!("malformed value for push.default: {shown}\nerror: {PUSHES_IN_WORDS}"))
+        }
+        _ => None,
+    }
+}
+
+fn is_one_of(value: Option<&[u8]>, words: &[&str]) -> bool {
+    words.iter().any(|word| value == Some(word.as_bytes()))
 }
 
 /// The entry with its file called so.
@@ -74,7 +130,7 @@ fn form_of(name: &[u8]) -> Option<Form> {
         | b"core.checkstat"
         | b"core.commentchar"
         | b"core.commentstring"
-        | b"core.createobject"
+        | b"core.disambiguate"
         | b"core.editor"
         | b"core.excludesfile"
         | b"core.fsync"
@@ -85,11 +141,13 @@ fn form_of(name: &[u8]) -> Option<Form> {
         | b"push.default"
         | b"user.email"
         | b"user.name" => Form::Text,
-        b"core.filemode"
+        b"core.bare"
+        | b"core.filemode"
         | b"core.ignorecase"
         | b"core.ignorestat"
         | b"core.lockfilepid"
         | b"core.precomposeunicode"
+        | b"core.prefersymlinkrefs"
         | b"core.protecthfs"
         | b"core.protectntfs"
         | b"core.quotepath"
@@ -99,6 +157,9 @@ fn form_of(name: &[u8]) -> Option<Form> {
         | b"core.trustctime"
         | b"sparse.expectfilesoutsideofpatterns"
         | b"user.useconfigonly" => Form::Boolean,
+        b"branch.autosetupmerge" => Form::Tracking,
+        b"core.createobject" => Form::Creation,
+        b"pack.packsizelimit" => Form::Size,
         b"core.autocrlf" => Form::BooleanOr("input"),
         b"core.safecrlf" => Form::BooleanOr("warn"),
         b"core.compression" | b"core.loosecompression" => Form::Level("zlib"),
@@ -128,6 +189,19 @@ mod tests {
         check("core.fileMode", Some("x"), Err("bad boolean config value 'x' for 'core.filemode'"));
         check("core.autocrlf", Some("INPUT"), Ok(()));
         check("core.autocrlf", Some("warn"), Err("bad boolean config value 'warn' for 'core.autocrlf'"));
+        check("branch.autoSetupMerge", Some("simple"), Ok(()));
+        let folded = "bad boolean config value 'Simple' for 'branch.autosetupmerge'";
+        check("branch.autoSetupMerge", Some("Simple"), Err(folded));
+        check("core.createObject", Some("link"), Ok(()));
+        check("core.createObject", Some("x"), Err("invalid mode for object creation: x"));
+        check("core.checkStat", Some("Minimal"), Ok(()));
+        check("core.checkStat", Some("x"), Err("invalid value for 'core.checkstat': 'x'"));
+        check("core.disambiguate", Some("any"), Err("unknown hint type for 'core.disambiguate': any"));
+        check("branch.autoSetupRebase", Some("Never"), Err("malformed value for branch.autosetuprebase"));
+        check("push.default", Some("tracking"), Ok(()));
+        check("pack.packSizeLimit", Some("99g"), Ok(()));
+        let negative = "bad numeric config value '-1' for 'pack.packsizelimit': invalid unit";
+        check("pack.packSizeLimit", Some("-1"), Err(negative));
         check("core.abbrev", None, Err("missing value for 'core.abbrev'"));
         check("core.abbrev", Some("auto"), Ok(()));
         check("core.abbrev", Some("NO"), Ok(()));

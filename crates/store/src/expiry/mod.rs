@@ -3,8 +3,10 @@
 
 use gix_date::{Time, Zoned};
 
-use self::written::{DAY, DateFields, WEEKDAYS, date, days};
+use self::approximate::approximate;
+use self::written::date;
 
+mod approximate;
 pub mod written;
 
 /// Expiry time in seconds since 1970: `never` is 0, `now` and `all` are the end of time. `None` for an
@@ -28,64 +30,13 @@ pub fn expiry_of_objects(text: &str) -> Option<i64> {
 /// A moment other than the words above.
 fn moment(text: &str, now: &Zoned) -> Option<i64> {
     let whole = || Some(date(text, |clock| local_offset(clock, now))?.0);
-    let counted = || Some(gix_date::parse(text, Some(now.clone())).ok()?.seconds);
-    whole().or_else(|| near(text, now)).or_else(counted)
+    whole().or_else(|| near(text, now))
 }
 
-/// A day, a time or both: what is missing is as now. As in git, zones do not count here. The day is a date,
-/// `yesterday` or `last friday`; the time may also be `noon`, `midnight` or `tea`, which is that of yesterday if
-/// there was none today.
+/// The same of a text that is no whole date.
 fn near(text: &str, now: &Zoned) -> Option<i64> {
-    let mut rest = text.to_ascii_lowercase();
-    let clock = now.timestamp().as_second() + i64::from(now.offset().seconds());
-    let (today, since_midnight) = (clock.div_euclid(DAY), clock.rem_euclid(DAY));
-    let word =
-        [("noon", 12), ("midnight", 0), ("tea", 17)].into_iter().find(|(word, _)| take(&mut rest, word));
-    let is_today = take(&mut rest, "today");
-    let days_ago = if take(&mut rest, "yesterday") {
-        Some(1)
-    } else if take(&mut rest, "last") {
-        let wanted = WEEKDAYS.iter().position(|name| take(&mut rest, name) || take(&mut rest, &name[..3]))?;
-        // Day 0 is a Thursday, which is 3 days after a Monday.
-        Some((today + 3 - i64::try_from(wanted).ok()? - 1).rem_euclid(7) + 1)
-    } else {
-        None
-    };
-    let fields = DateFields::of(&rest);
-    let time = fields.clock.or(word.map(|(_, hour)| hour * 3600)).or(is_today.then_some(0));
-    let is_nothing = fields.month.is_none() && days_ago.is_none() && time.is_none();
-    if fields.has_more || is_nothing {
-        return None;
-    }
-    let day = match (fields.month, days_ago) {
-        (Some(month), None) => {
-            let this_month = i64::from(now.month());
-            let last = i64::from(now.year()) - i64::from(month > this_month);
-            days(fields.year.unwrap_or(last), month, fields.day.unwrap_or(now.day().into()))
-        }
-        // A number that is no part of a date.
-        _ if fields.day.is_some() || fields.year.is_some() => return None,
-        (Some(_), Some(_)) => return None,
-        (None, Some(days_ago)) => today - days_ago,
-        (None, None) if is_today || fields.clock.is_some() => today,
-        (None, None) => today - i64::from(time.is_some_and(|time| time / 3600 > since_midnight / 3600)),
-    };
-    let clock = day * DAY + time.unwrap_or(since_midnight);
+    let clock = approximate(text, now)?;
     Some(clock - local_offset(clock, now)?)
-}
-
-/// Removes a word, if it is there.
-fn take(text: &mut String, word: &str) -> bool {
-    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
-    let is_whole = |at: &usize| {
-        let (before, after) = (&text[..*at], &text[at + word.len()..]);
-        !is_letter(before.chars().next_back()) && !is_letter(after.chars().next())
-    };
-    let found = text.match_indices(word).map(|(at, _)| at).find(is_whole);
-    if let Some(at) = found {
-        text.replace_range(at..at + word.len(), " ");
-    }
-    found.is_some()
 }
 
 /// How many seconds east of UTC the local clock is when it shows these seconds since 1970.
@@ -98,6 +49,58 @@ fn local_offset(clock: i64, now: &Zoned) -> Option<i64> {
 mod tests {
     use super::*;
 
+    /// Texts, and what git takes them for on a Wednesday, 19:20.
+    const MOMENTS: [(&str, &str); 48] = [
+        ("0", "2009-08-19 19:20"),
+        ("1", "2009-08-01 19:20"),
+        (" 31 ", "2009-08-31 19:20"),
+        ("+5", "2009-08-05 19:20"),
+        ("@1", "2009-08-01 19:20"),
+        ("1.d", "2009-08-01 19:20"),
+        ("1st", "2009-08-01 19:20"),
+        ("32", "2032-08-19 19:20"),
+        ("38", "2009-08-19 19:20"),
+        ("99", "1999-08-19 19:20"),
+        ("010", "2009-08-19 19:20"),
+        ("2005", "2005-08-19 19:20"),
+        ("2100", "2009-08-19 19:20"),
+        ("20050407", "2009-08-19 19:20"),
+        ("2005-04", "2005-08-04 19:20"),
+        ("2100-01-01", "2009-01-01 19:20"),
+        ("1/2", "2009-01-02 19:20"),
+        ("2/13", "2009-02-13 19:20"),
+        ("1.2", "2009-02-01 19:20"),
+        ("9/7", "2009-07-09 19:20"),
+        ("8/29", "2009-08-29 19:20"),
+        ("8/30", "2030-08-08 19:20"),
+        ("5 6 7", "2007-06-05 19:20"),
+        ("19 12", "2008-12-19 19:20"),
+        ("12 19", "2019-08-12 19:20"),
+        ("3am", "2009-08-19 03:00"),
+        ("30am", "2009-08-19 06:00"),
+        ("3:15pm", "2009-08-19 15:15"),
+        ("am", "2009-08-19 07:20"),
+        ("3am yesterday", "2009-08-18 03:00"),
+        ("noon 1 day ago", "2009-08-18 12:00"),
+        ("1 week ago 23:00", "2009-08-12 23:00"),
+        ("friday 3am", "2009-08-19 03:00"),
+        ("foo 10:00", "2009-08-19 10:00"),
+        ("last", "2009-08-01 19:20"),
+        ("last month", "2009-07-19 19:20"),
+        ("last 2 days", "2009-07-30 19:20"),
+        ("2 fridays ago", "2009-08-07 19:20"),
+        ("3 tues", "2009-08-04 19:20"),
+        ("1.day.2.hours.ago", "2009-08-18 17:20"),
+        ("1 year 2 months", "2008-06-19 19:20"),
+        ("31 march 1 month ago", "2009-03-03 19:20"),
+        ("six months ago", "2009-02-19 19:20"),
+        ("1 day ago 5", "2009-08-18 19:20"),
+        ("5 1 day ago", "2009-08-04 19:20"),
+        ("29 february", "2009-03-01 19:20"),
+        ("april 7 2005 3pm", "2005-04-07 15:00"),
+        ("december", "2008-12-19 19:20"),
+    ];
+
     fn now() -> i64 {
         expiry("0.seconds.ago").unwrap()
     }
@@ -109,10 +112,8 @@ mod tests {
         check("now", Some(i64::MAX));
         check("all", Some(i64::MAX));
         check("1700000000", Some(1_700_000_000));
-        check("@7", Some(7));
         check("2026-01-31 00:00:00 +0000", Some(1_769_817_600));
         check("foo", None);
-        check("01-32-2026", None);
         for text in ["01/31/2026", "1-31-2026", "31-01-2026", "31.01.2026", "2026/01/31", "2026.1.31"] {
             assert_eq!(expiry(&format!("{text} 10:00")), expiry("2026-01-31 10:00"), "{text}");
         }
@@ -146,13 +147,17 @@ mod tests {
         check("Sep 7", Some("2008-09-07 19:20"));
         check("April", Some("2009-04-19 19:20"));
         check("10:00 7 Apr +0200", Some("2009-04-07 10:00"));
-        for text in
-            ["", "7", "2005", "friday", "EST", "last", "last month", "2 weeks", "foo 10:00", "noonday"]
-        {
+        for (text, expect) in MOMENTS {
+            check(text, Some(expect));
+        }
+        for text in ["", "friday", "EST", "foo", "days", "noonday", "ago", "zero days", "las mon"] {
             check(text, None);
         }
         assert_eq!(at("tea", &morning).as_deref(), Some("2009-08-18 17:00"));
         assert_eq!(at("tea today", &morning).as_deref(), Some("2009-08-19 17:00"));
+        assert_eq!(at("noon yesterday", &morning).as_deref(), Some("2009-08-18 12:00"));
+        assert_eq!(at("3pm", &morning).as_deref(), Some("2009-08-19 15:00"));
+        assert_eq!(at("pm", &morning).as_deref(), Some("2009-08-19 21:20"));
         assert_eq!(at("tea 19 Aug", &morning).as_deref(), Some("2009-08-19 17:00"));
     }
 

@@ -9,10 +9,7 @@ pub(super) const DAY: i64 = 86_400;
 /// The end of 2099: git takes no later year.
 const LAST_SECOND: i64 = 4_102_444_799;
 
-pub(super) const WEEKDAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -107,15 +104,13 @@ pub(super) struct DateFields {
     /// Seconds since midnight.
     pub(super) clock: Option<i64>,
     /// Minutes east of UTC.
-    zone: Option<i32>,
+    pub(super) zone: Option<i32>,
     /// The text has seconds since 1970: they are not local.
-    is_utc: bool,
-    /// A part of the text has no meaning.
-    pub(super) has_more: bool,
+    pub(super) is_utc: bool,
 }
 
 impl DateFields {
-    pub(super) fn of(text: &str) -> Self {
+    fn of(text: &str) -> Self {
         let mut fields = Self::default();
         let mut rest = text.as_bytes();
         while let Some(first) = rest.first() {
@@ -136,14 +131,12 @@ impl DateFields {
             return taken;
         }
         let digits = digit_count(text);
-        if self.lone_number(&text[..digits]).is_none() {
-            self.has_more = true;
-        }
+        let _ = self.lone_number(&text[..digits]);
         digits
     }
 
     /// `22:13` or `22:13:13`; a fraction is passed over.
-    fn time(&mut self, text: &[u8]) -> Option<usize> {
+    pub(super) fn time(&mut self, text: &[u8]) -> Option<usize> {
         let ([Some(hour), Some(minute), second], end) = numbers(text, b':') else { return None };
         self.clock = Some(clock_of(hour, minute, second.unwrap_or(0))?);
         // As in git: before a day is known, the dot may stand for a space.
@@ -152,7 +145,7 @@ impl DateFields {
     }
 
     /// `2005-04-07`, `2005.04.07`, `04/07/2005` or `07.04.2005`; month and day change places if there is no such month.
-    fn day_of_year(&mut self, text: &[u8]) -> Option<usize> {
+    pub(super) fn day_of_year(&mut self, text: &[u8]) -> Option<usize> {
         let separator = *text.get(digit_count(text)).filter(|byte| b"-/.".contains(byte))?;
         let ([Some(one), Some(two), Some(three)], end) = numbers(text, separator) else { return None };
         let orders = match separator {
@@ -221,9 +214,8 @@ impl DateFields {
             _ => None,
         };
         let zone = zone.filter(|(hour, minute)| *hour < 24 && *minute < 60);
-        match zone.and_then(|(hour, minute)| i32::try_from(hour * 60 + minute).ok()) {
-            Some(zone) => self.zone = Some(if text[0] == b'-' { -zone } else { zone }),
-            None => self.has_more = true,
+        if let Some(zone) = zone.and_then(|(hour, minute)| i32::try_from(hour * 60 + minute).ok()) {
+            self.zone = Some(if text[0] == b'-' { -zone } else { zone });
         }
         start + end
     }
@@ -248,14 +240,14 @@ impl DateFields {
             return 1 + digits;
         }
         // As in git, a name does not end in digits.
-        if text.get(length).is_some_and(u8::is_ascii_digit) || !self.name(&word) {
-            self.has_more |= word != "t";
+        if !text.get(length).is_some_and(u8::is_ascii_digit) {
+            self.name(&word);
         }
         length
     }
 
-    /// Whether a word in lower case has a meaning.
-    fn name(&mut self, word: &str) -> bool {
+    /// Takes the meaning of a word in lower case, if it has one.
+    fn name(&mut self, word: &str) {
         const HALF: i64 = DAY / 2;
         let begins = |name: &str| word.len() >= 3 && name.starts_with(word);
         let zone = ZONES.iter().find(|(name, _)| *name == word);
@@ -267,24 +259,20 @@ impl DateFields {
             self.clock = self.clock.map(|clock| clock % HALF);
         } else if word == "pm" {
             self.clock = self.clock.map(|clock| clock % HALF + HALF);
-        } else {
-            return WEEKDAYS.iter().any(|name| begins(name))
-                || ["at", "st", "nd", "rd", "th"].contains(&word);
         }
-        true
     }
 }
 
-fn digit_count(text: &[u8]) -> usize {
+pub(super) fn digit_count(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-fn value(digits: &[u8]) -> Option<i64> {
+pub(super) fn value(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Up to three numbers with this separator, and how many bytes they have.
-fn numbers(text: &[u8], separator: u8) -> ([Option<i64>; 3], usize) {
+pub(super) fn numbers(text: &[u8], separator: u8) -> ([Option<i64>; 3], usize) {
     let mut found = [None; 3];
     let mut end = 0;
     for (at, number) in found.iter_mut().enumerate() {

@@ -130,6 +130,11 @@ impl Begun {
         self.policy.sharing() != Sharing::Umask
     }
 
+    /// Refuses settings that git refuses in every command, also those of the repository.
+    pub fn check_settings(&self) -> Result<(), Error> {
+        self.config.check_usual()
+    }
+
     /// Creates what is missing; `HEAD` points to `head` if there was none.
     pub fn finish(self, head: &[u8]) -> Result<(), Error> {
         let Begun { options, common_dir, policy, .. } = &self;

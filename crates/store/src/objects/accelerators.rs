@@ -127,7 +127,7 @@ pub(crate) fn map(path: &Path) -> Option<Mapped> {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            tracing::error!("{}: {error}", path.display());
+            tracing::error!("{}: {}", path.display(), packrace_os::reason(&error));
             None
         }
     }

@@ -146,7 +146,7 @@ fn read_file(path: &Path, anywhere: bool) -> Result<Option<Vec<u8>>, Error> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if packrace_os::is_absent(&error) || error.kind() == IsADirectory => Ok(None),
         Err(error) if matches!(error.kind(), PermissionDenied | FileTooLarge | InvalidData) => {
-            tracing::warn!("unable to access '{}': {error}", path.display());
+            tracing::warn!("unable to access '{}': {}", path.display(), packrace_os::reason(&error));
             Ok(None)
         }
         Err(error) => Err(Error::io(path, error)),

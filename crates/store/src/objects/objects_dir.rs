@@ -102,7 +102,7 @@ impl ObjectsDir {
                 return Ok(Box::default());
             }
             Err(error) if !self.is_local => {
-                tracing::error!("unable to open {}: {error}", path.display());
+                tracing::error!("unable to open {}: {}", path.display(), packrace_os::reason(&error));
                 return Ok(Box::default());
             }
             Err(error) => return Err(Error::io(path, error)),
@@ -265,7 +265,7 @@ fn read_alternates(objects: &Path) -> Vec<PathBuf> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            tracing::error!("{}: {error}", path.display());
+            tracing::warn!("unable to access '{}': {}", path.display(), packrace_os::reason(&error));
             Vec::new()
         }
     }

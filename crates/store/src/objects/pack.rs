@@ -423,7 +423,9 @@ impl Pack {
         let opened = Mtimes::open(&**stored, self.len(), self.checksum());
         let times = opened.and_then(|times| times.verify_checksum(self.files.hash).map(|()| times));
         times.map(Some).map_err(|error| {
-            let words = format!("{}.mtimes: {error}", self.name());
+            let path = with_extension(&self.files.listed.stem, "mtimes");
+            tracing::error!("{}", pack_fault::of_times(&path, stored));
+            let words = format!("could not load .mtimes for cruft pack '{}.pack'", self.name());
             Error::caused(ErrorKind::Corrupt, words, error)
         })
     }

@@ -140,7 +140,8 @@ impl PackDir {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Arc::new(opened)),
                 Err(error) if !dir.is_local => {
-                    tracing::error!("unable to open object pack directory: {}: {error}", path.display());
+                    let why = packrace_os::reason(&error);
+                    tracing::error!("unable to open object pack directory: {}: {why}", path.display());
                     return Ok(Arc::new(opened));
                 }
                 Err(error) => return Err(Error::io(path, error)),

@@ -28,6 +28,19 @@ pub fn of_index(path: &Path, bytes: &[u8], hash: HashKind) -> String {
     format!("wrong index v{version} file size in {path}")
 }
 
+/// The fault of the times of a cruft pack, which cannot be used.
+pub fn of_times(path: &Path, bytes: &[u8]) -> String {
+    let path = path.display();
+    let (words, _) = bytes.as_chunks::<4>();
+    let [signature, version, hash, ..] = words else { return format!("mtimes file {path} is too small") };
+    match (signature, u32::from_be_bytes(*version), u32::from_be_bytes(*hash)) {
+        (b"MTME", 1, 1 | 2) => format!("mtimes file {path} is corrupt"),
+        (b"MTME", 1, hash) => format!("mtimes file {path} has unsupported hash id {hash}"),
+        (b"MTME", version, _) => format!("mtimes file {path} has unsupported version {version}"),
+        _ => format!("mtimes file {path} has unknown signature"),
+    }
+}
+
 /// The header of a pack, or its fault.
 pub(crate) fn header(path: &Path, bytes: &[u8]) -> Result<Header, String> {
     let path = path.display();
@@ -40,4 +53,20 @@ pub(crate) fn header(path: &Path, bytes: &[u8]) -> Result<Header, String> {
             "packfile {path} is version {version} and not supported (try upgrading GIT to a newer version)"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_times() {
+        let check = |bytes: &[u8], expect: &str| assert_eq!(of_times(Path::new("it"), bytes), expect);
+        check(b"", "mtimes file it is too small");
+        check(b"XTME\0\0\0\x01\0\0\0", "mtimes file it is too small");
+        check(b"XTME\0\0\0\x01\0\0\0\x01", "mtimes file it has unknown signature");
+        check(b"MTME\0\0\0\x03\0\0\0\x09", "mtimes file it has unsupported version 3");
+        check(b"MTME\0\0\0\x01\0\0\0\x09", "mtimes file it has unsupported hash id 9");
+        check(b"MTME\0\0\0\x01\0\0\0\x02and more", "mtimes file it is corrupt");
+    }
 }

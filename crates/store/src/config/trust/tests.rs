@@ -67,6 +67,7 @@ const HARMLESS: &[&str] = &[
     "core.compression",
     "core.createobject",
     "core.deltabasecachelimit",
+    "core.disambiguate",
     "core.eol",
     "core.filemode",
     "core.filesreflocktimeout",
@@ -82,6 +83,7 @@ const HARMLESS: &[&str] = &[
     "core.multipackindex",
     "core.packedrefstimeout",
     "core.precomposeunicode",
+    "core.prefersymlinkrefs",
     "core.protecthfs",
     "core.protectntfs",
     "core.quotepath",
@@ -114,6 +116,7 @@ const HARMLESS: &[&str] = &[
     "gc.maxcruftsize",
     "gc.packrefs",
     "gc.pruneexpire",
+    "gc.reflogexpire",
     "gc.writecommitgraph",
     "gc.x",
     "http.getanyfile",
@@ -221,6 +224,7 @@ const HARMLESS: &[&str] = &[
     "status.renames",
     "status.short",
     "status.showuntrackedfiles",
+    "trailer.separators",
     "transfer.advertiseobjectinfo",
     "transfer.advertisesid",
     "transfer.fsckobjects",
@@ -274,7 +278,7 @@ const CHECKED_ELSEWHERE: &[&str] = &[
 
 /// Sections that are read whole, key by key: groups of refs, bundles and remotes advertised to clients, expiry of reflogs by
 /// pattern, what may be wanted, labels of merges, extensions of the format; `filter`, which is denied whole; and `submodule`, of `.gitmodules`.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "bitmappseudomerge",
     "bundle",
     "color",
@@ -286,6 +290,7 @@ const SECTIONS: [&str; 12] = [
     "remote",
     "status",
     "submodule",
+    "trailer",
     "uploadpack",
 ];
 
