@@ -642,3 +642,25 @@ stock sparse-checkout set --no-cone /dir1 /dir3/
 git add dir3 2>/dev/null
 git add .
 stock ls-files -s
+
+## variables of filters
+history 1
+mkdir deep
+printf '#!/bin/sh\necho "${GIT_PREFIX-none} ${GIT_WORK_TREE+set} ${GIT_DIR+set} $GIT_CONFIG_PARAMETERS" >&2\ncat\n' >filter
+chmod +x filter
+echo '*.f filter=x' >.gitattributes
+stock config filter.x.clean ./filter
+echo 1 >deep/a.f
+cd deep
+git add a.f
+git hash-object a.f
+git -C .. hash-object deep/a.f
+git -c a.b=c --git-dir=../.git --work-tree=.. hash-object a.f
+cd ..
+git -c filter.x.clean='no-such-filter %f' hash-object deep/a.f
+
+## a conflict is said while the index is refreshed
+conflict
+git add --refresh .
+git add --refresh -v .
+git add --refresh dir2

@@ -568,3 +568,30 @@ git -c remote.o.fetch=a:b:c for-each-ref
 for spec in '' + : x: bad '^x' '*:*' '+a*b:c*'; do
     git -c "remote.o.fetch=$spec" for-each-ref --format='%(upstream)'
 done
+
+## trailers as settings have them
+repository
+say() { printf "$1" | stock commit -q --allow-empty --cleanup=verbatim -F -; stock tag "$2"; }
+say 's\n\nack: x\nFix #12\nFIXES # 13\nA#b\nn\nn\n' one
+say 's\n\nacked: x\nn\nn\nn\n' two
+say 's\n\nAcked-by-me: x\nack-: y\n' three
+show() {
+    git "$@" for-each-ref refs/tags --format='[%(trailers)] [%(trailers:only)] [%(trailers:keyonly)]'
+    git "$@" for-each-ref refs/tags --format='[%(trailers:key=Acked-by)] [%(trailers:key_value_separator=+,unfold)]'
+}
+show -c trailer.separators=':#' -c trailer.ack.key='Acked-by: ' -c trailer.fix.key='fix #'
+show -c trailer.separators='#:' -c trailer.ack.key=Acked-by
+show -c trailer.separators='=: ' -c trailer.Ack.key='Acked-by'
+show -c trailer.separators= -c trailer.acked-by-me.cmd=x
+show -c trailer.acked-by-me.key= -c trailer.fixes.where=end
+
+## settings of trailers that are wrong
+# exits: 128 128 128 128
+history 1
+for name in trailer.separators trailer.a.key trailer.a.cmd; do
+    git -c "$name" for-each-ref --format='%(trailers)'
+done
+git -c trailer.where=x -c trailer.a.ifexists=y -c trailer.a.key=b -c trailer.a.key=c -c trailer.where for-each-ref --format='%(trailers)'
+git -c trailer.separators for-each-ref
+printf '[trailer "a"]\n\tkey\n' >>.git/config
+git for-each-ref --format='%(trailers)'

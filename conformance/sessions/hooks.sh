@@ -124,3 +124,27 @@ GIT_DIR=.git git update-index --force-write-index
 git --git-dir=.git update-index --force-write-index
 git --work-tree=. update-index --force-write-index
 git -C linked update-index --force-write-index
+
+## variables of hooks
+# in: files reftable
+history 2
+mkdir deep
+printf '#!/bin/sh\necho "${GIT_PREFIX-none} ${GIT_WORK_TREE-none} ${GIT_DIR+set}"\n' >.git/hooks/post-index-change
+chmod +x .git/hooks/post-index-change
+top=$PWD
+try() { echo "$1" >"$top/file"; shift; git "$@" add :/file; }
+try 1
+git --work-tree=. update-index --force-write-index
+cd deep
+try 2
+try 3 -C ..
+try 4 -c a.b=c --git-dir=../.git --work-tree=..
+cd ..
+echo 5 >file
+git -C deep update-ref refs/heads/one main
+git -C deep add :/file
+stock worktree add -q tree -b other
+cd tree
+echo 6 >file
+git add file
+cd ..

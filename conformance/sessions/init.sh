@@ -265,3 +265,28 @@ git init --template= there
 rm there/.git
 ln -s nothing dangling
 git init --template= dangling
+
+## settings that every command checks
+# exits: 128 128 128 128 128 128 128 128 128 128
+# needs git: 2.55
+for setting in core.abbrev=x core.fileMode=x user.name core.createObject=x core.checkStat=x push.default=x \
+    branch.autoSetupRebase=x pack.packSizeLimit=-1; do
+    git -c $setting init -q new
+    rm -rf new
+done
+git init -q other
+printf '[core]\n\tdisambiguate = x\n' >>other/.git/config
+git init other
+git -C other show-ref
+rm -r other
+
+## no name of a branch
+# exits: 128 128
+# needs git: 2.55
+git -c init.defaultBranch init -q new
+rm -r new
+printf '[init]\n\tdefaultBranch\n' >config
+GIT_CONFIG_GLOBAL=$PWD/config git init -q new
+rm -r new
+GIT_CONFIG_GLOBAL=$PWD/config git init -q -b main new
+rm -r new config

@@ -943,3 +943,235 @@ for value in af_unix:rel af_unix: af_unix:dgram:rel af_unix:stream: af_unix:/now
     GIT_TRACE2_EVENT=$value git show-ref refs/heads/main
     GIT_TRACE2_DST_DEBUG=1 GIT_TRACE2_EVENT=$value git show-ref refs/heads/main
 done
+
+## commit-graph of a shallow repository
+# exits: 1 1 1
+history 6
+git clone -q --depth 3 "file://$PWD" shallow
+cd shallow
+for name in HEAD HEAD^{tree}; do
+    git rev-parse $name | git commit-graph write --stdin-commits
+done
+echo nonsense | git commit-graph write --stdin-commits
+echo 1234567890123456789012345678901234567890 | git commit-graph write --stdin-commits --no-progress
+echo nonsense | git -c core.commitGraph=false commit-graph write --stdin-commits
+echo nonsense | git commit-graph write --stdin-packs
+git commit-graph write --reachable
+GIT_PROGRESS_DELAY=0 git commit-graph write --reachable --progress
+git -c core.commitGraph=false commit-graph write --reachable
+git commit-graph write
+ls .git/objects/info
+
+## pack-objects --cruft with packs that are named twice
+# exits: 128 128 128 128 128 128
+lost_commit
+commit two
+stock repack -dq
+for pack in .git/objects/pack/*.pack; do echo "${pack##*/}"; done >names
+sed s/^/-/ names >gone
+for list in 'names names' 'gone gone' 'names gone' 'gone names' names gone; do
+    cat $list | git pack-objects --cruft -q .git/cruft >/dev/null
+done
+{ cat names; echo pack-0.pack; echo pack-0.pack; } | git pack-objects --cruft .git/cruft
+{ cat names names; echo -pack-0.pack; } | git pack-objects --cruft .git/cruft
+cat names names | git pack-objects --stdin-packs -q .git/cruft >/dev/null
+rm -f .git/cruft* names gone
+
+## repack --cruft beside damaged times
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128
+# state: packs no-fsck
+lost_commit
+stock repack --cruft -dq
+commit two
+times=$(ls .git/objects/pack/*.mtimes)
+chmod u+w "$times"
+cp "$times" ../whole
+try() {
+    git repack --cruft -dq 2>&1 | sed "s,$PWD/,,"
+    ls .git/objects/pack | wc -l
+}
+for bytes in 0 11 12 31 52; do
+    head -c "$bytes" ../whole >"$times"
+    try
+done
+{ printf XTME; tail -c +5 ../whole; } >"$times"
+try
+{ printf 'MTME\0\0\0\002'; tail -c +9 ../whole; } >"$times"
+try
+{ printf 'MTME\0\0\0\001\0\0\0\011'; tail -c +13 ../whole; } >"$times"
+try
+cp ../whole "$times"
+try
+rm ../whole
+
+## settings of the delta search
+# exits: 128 128 128 128 128 128 128 128 128
+history 3
+for value in 1048575 1048576 -5; do
+    git -c pack.deltaCacheLimit=$value pack-objects --all -q --stdout </dev/null >/dev/null
+    git -c pack.deltaCacheLimit=$value repack -adq
+done
+git -c pack.threads=x commit-graph write
+for island in 'refs/(' '[' 'a{2'; do git -c pack.island="$island" repack -adqi; done
+for name in pack.island pack.islandCore; do
+    git -c $name pack-objects --all -q --stdout --delta-islands </dev/null
+    git -c $name repack -adqi
+    git -c $name -c repack.useDeltaIslands=true repack -adq
+    git -c $name repack -dq
+done
+
+## multi-pack-index verify tells all that is wrong
+# in: sha1 sha256
+# exits: 1 1 128 1 1 1 1 1 1
+history 3
+stock repack -dq
+commit one
+stock repack -dq
+stock multi-pack-index write
+index=.git/objects/pack/multi-pack-index
+chmod -R u+w .git/objects/pack
+cp -r .git/objects/pack whole
+chunk() { echo $(($(bytes whole/multi-pack-index $((12 + 12 * $1 + 4)) 8) + $2)); }
+put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+verify() {
+	git multi-pack-index verify
+	cp whole/* .git/objects/pack
+}
+put $index "$(chunk 3 0)" '\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\10'
+verify
+put $index "$(chunk 2 0)" '\377'
+verify
+put $index "$(chunk 3 3)" '\11'
+put $index "$(chunk 3 15)" '\7'
+verify
+put $index "$(chunk 4 3)" '\377'
+verify
+first=$(ls .git/objects/pack/*.pack | head -n 1)
+: >"$first"
+verify
+put "$first" 11 '\77'
+verify
+: >"${first%.pack}.idx"
+verify
+rm "${first%.pack}.idx"
+verify
+rm "$first"
+verify
+
+## multi-pack-index verify of a damaged chain
+# needs git: 2.55
+# in: sha1 sha256
+# exits: 128 1
+history 3
+for n in 1 2 3 4; do
+	commit "file$n"
+	stock repack -dq
+	stock multi-pack-index write --incremental
+done
+dir=.git/objects/pack/multi-pack-index.d
+chmod -R u+w $dir
+cp -r $dir whole
+file() { echo "$dir/multi-pack-index-$(sed -n "$1p" whole/multi-pack-index-chain).midx"; }
+put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+verify() {
+	git multi-pack-index verify
+	cp whole/* $dir
+}
+put "$(file 2)" 4 '\7'
+verify
+put "$(file 4)" 30 '\377'
+verify
+put "$(file 4)" "$(($(bytes "$(file 4)" 52 8) + 7))" '\7'
+verify
+rm "$(file 3)"
+verify
+: >"$(file 1)"
+verify
+echo abc >$dir/multi-pack-index-chain
+verify
+sed -i 2s/../xx/ $dir/multi-pack-index-chain
+verify
+
+## commit-graph verify tells all that is wrong
+# needs git: 2.55
+# exits: 1 1 1 1 1 128 1 128
+history 6
+stock commit-graph write --reachable
+graph=.git/objects/info/commit-graph
+chmod u+w $graph
+cp $graph whole
+size=$(($(bytes whole 5 1) * 12 + 8))
+chunk() { echo $(($(bytes whole $((8 + 12 * $1 + 4)) 8) + $2)); }
+put() { printf "$2" | dd of=$graph bs=1 seek="$1" conv=notrunc status=none; }
+verify() {
+	git commit-graph verify
+	cp whole $graph
+}
+put "$(chunk 1 0)" '\377'
+verify
+put "$(chunk 1 $((size - 9)))" '\0'
+verify
+put "$(chunk 2 $((size + 4)))" '\200\0\0\0'
+verify
+put "$(chunk 2 $((size + 4)))" '\0\0\0\0'
+verify
+put "$(chunk 2 $((size + 12)))" '\0\0\0\0'
+verify
+put "$(chunk 3 0)" '\200'
+verify
+put $((8 + 12 * 4 + 11)) '\0'
+verify
+put "$(chunk 2 $((size + 7)))" '\100'
+verify
+
+## commit-graph verify of a damaged chain
+# needs git: 2.55
+# exits: 1 1 1 1
+history 3
+for n in 1 2 3; do
+	commit "file$n"
+	stock commit-graph write --reachable --split=no-merge
+done
+dir=.git/objects/info/commit-graphs
+chmod -R u+w $dir
+cp -r $dir whole
+file() { echo "$dir/graph-$(sed -n "$1p" whole/commit-graph-chain).graph"; }
+put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+verify() {
+	git commit-graph verify
+	git commit-graph verify --shallow
+	cp whole/* $dir
+}
+for n in 1 2 3; do put "$(file $n)" "$(($(bytes "$(file $n)" 36 8) + 35))" '\0'; done
+verify
+put "$(file 3)" 4 '\7'
+verify
+
+## multi-pack-index with a wrong list of refs
+# needs git: 2.55
+# exits: 255 255 128 128
+history 3
+echo wrong >snapshot
+git multi-pack-index write --bitmap --refs-snapshot=snapshot
+git multi-pack-index write --bitmap --refs-snapshot=missing
+git multi-pack-index write --incremental --bitmap --refs-snapshot=snapshot
+stock repack -adq
+git multi-pack-index write --bitmap --refs-snapshot=snapshot
+git multi-pack-index write --bitmap --refs-snapshot=missing
+
+## multi-pack-index of a bare repository with a pack that is cut off
+# exits: 1
+history 2
+stock repack -adq
+stock clone -q --bare . bare.git
+cd bare.git
+pack=$(ls objects/pack/*.pack)
+cp "${pack%.pack}.idx" objects/pack/pack-00.idx
+git multi-pack-index write
+chmod u+w "$pack"
+cp "$pack" whole
+: >"$pack"
+git multi-pack-index verify
+cp whole "$pack"
+rm objects/pack/pack-00.idx

@@ -443,3 +443,83 @@ git stash push -q --no-pathspec-from-file -- dir2
 # exits: 128 128
 git upload-pack --stateless-rpc --no-stateless-rpc --timeout=1 --no-timeout --no-http-backend-info-refs nothing
 git receive-pack --no-stateless-rpc --no-skip-connectivity-check --no-http-backend-info-refs nothing
+
+## numbers as in C
+# needs git: 2.55
+# exits: 129 129 129 129 129 129 129 129 129 129 129 129
+history 2
+for n in 010 0x10 ' 1' +1 0x1k -0 08 0xg '2 ' --1 99999999999999999999x 0x80000000; do
+    git for-each-ref --count "$n" --format='%(refname)'
+    git pack-objects --depth "$n" --threads=0x1 --stdout </dev/null | wc -c
+done
+
+## sizes as in C
+# needs git: 2.55
+# exits: 129 129 129 129 129
+history 2
+for n in 0x10 ' 010k' -0 18446744073709551616 17179869184g 99999999999999999999x 08; do
+    git multi-pack-index repack --batch-size "$n"
+done
+
+## decimal numbers
+# exits: 129 129
+history 2
+for n in 010 ' 7' +7 0x7 '7 '; do
+    git show-ref --abbrev="$n"
+done
+git commit-graph write --reachable --changed-paths --max-new-filters ' 7'
+
+## a number behind a letter that is none
+# needs git: 2.55
+# exits: 129 129 129 129
+history 2
+git repack -q -g x
+git repack -qg3g
+git repack -q -g -d
+git repack -q --geometric x
+git repack -q -g 0x2
+
+## options of index-pack with and without an equals sign
+# needs git: 2.55
+# masks: usage
+# exits: 129 129 129 129 129 129 129 129
+history 2
+git pack-objects --all -q p </dev/null >/dev/null
+mv p-*.pack x.pack
+git index-pack --threads 1 x.pack
+git index-pack --index-version 2 x.pack
+git index-pack --object-format sha1 x.pack
+git index-pack --max-input-size 1 x.pack
+git index-pack --verify=x x.pack
+git index-pack -o
+git unpack-objects --max-input-size 4 <x.pack
+git unpack-objects -n=x <x.pack
+git index-pack --threads=1 --index-version=2 --object-format=sha1 --max-input-size=' 9999' x.pack >/dev/null
+rm -f p-* x.*
+
+## help is asked for by its full name
+# masks: usage
+# exits: 129 129 129 129 129
+history 1
+git add --hel
+git repack --he
+git verify-pack --h
+git reflog expire --hel
+git symbolic-ref --hel HEAD
+
+## messages of stash create that look like options
+# state: no-objects
+history 2
+echo more >dir1/file1
+for message in -h --help '-h x' 'x -h'; do
+    stock log -1 --format=%s "$(git stash create $message)"
+done
+
+## packs without a name, and hashes that there are not
+# exits: 1 1 1 1 1
+history 1
+git verify-pack ''
+git verify-pack '' .idx
+git verify-pack .pack
+git verify-pack --object-format=x y z
+git verify-pack -v --object-format= y

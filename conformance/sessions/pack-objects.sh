@@ -364,3 +364,74 @@ for filter in combine:+ combine:blob:none+ combine:+blob:none combine:blob:none+
     rm p.*
 done
 echo HEAD | git pack-objects --revs --stdout --filter=auto
+
+## objects that the receiver has
+history 10
+stock tag -a -m tag v1
+# listed LINE...: which objects of these lines are packed; ids are names.
+listed() {
+    echo "$*"
+    for line; do
+        name=${line%% *}
+        edge=${name%%[!-]*}
+        path=
+        [ "$name" = "$line" ] || path=" ${line#* }"
+        echo "$edge$(stock rev-parse "${name#-}")$path"
+    done | git pack-objects -q --stdout $window >p.pack
+    git index-pack p.pack >/dev/null
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+window=
+listed -HEAD HEAD^{tree}
+listed HEAD^{tree} -HEAD
+listed HEAD^{tree} -HEAD 'HEAD:dir1/file0 x' HEAD
+listed -HEAD~1 HEAD^{tree} HEAD~1^{tree} HEAD
+listed -HEAD 'HEAD:dir1 dir1' 'HEAD:dir1/file0 dir1/file0' 'HEAD:dir2 x'
+listed -HEAD 'HEAD:dir2 dir1' 'HEAD:dir1 x'
+listed -HEAD 'HEAD:dir1 dir1/' 'HEAD:dir1/file0 /dir1/file0'
+listed -v1 HEAD^{tree} HEAD
+listed -HEAD:dir1 'HEAD:dir1/file0 file0'
+listed -HEAD:dir1/file0 'HEAD:dir1/file0 file0'
+listed -HEAD~1 HEAD^{tree} -HEAD HEAD~1^{tree}
+window=--window=0
+listed -HEAD HEAD^{tree}
+window=--window=1
+listed -HEAD -HEAD~1 HEAD^{tree} HEAD~1^{tree}
+
+## planned again without a damaged multi-pack-index
+# differs: git ends
+# exits: 128 128
+# state: no-fsck no-objects
+history 3
+stock repack -adq
+stock multi-pack-index write
+index=.git/objects/pack/multi-pack-index
+number=$(stock show-index <"$(ls .git/objects/pack/*.idx)" | cut -d' ' -f2 | grep -n "$(stock rev-parse HEAD~1)")
+chmod u+w $index
+printf x | dd of=$index bs=1 seek=$(($(bytes $index 40 8) + 20 * ${number%%:*} - 1)) conv=notrunc 2>/dev/null
+echo HEAD | git pack-objects --revs -q --stdout >p.pack
+git index-pack p.pack >/dev/null && git show-index <p.idx | wc -l
+rm -f p.*
+
+## revisions behind lines that cut history off
+# exits: 128 128 128 128 128 128 128 128 128 128
+history 6
+stock branch old HEAD~1
+# chosen LINE...: which commits are packed.
+chosen() {
+    echo "$*"
+    printf '%s\n' "$@" | git pack-objects --revs -q --stdout >p.pack
+    git index-pack p.pack >/dev/null && git show-index <p.idx | wc -l
+    rm -f p.*
+}
+head=$(stock rev-parse HEAD)
+chosen "--shallow $head" HEAD
+chosen "--shallow $head" 'HEAD^' 2>&1
+chosen "--shallow $head" HEAD ^HEAD~2 2>&1
+chosen 'HEAD^' "--shallow $head"
+chosen HEAD "--shallow $head" ^HEAD~3 2>&1
+chosen "--shallow $(stock rev-parse HEAD~2)" HEAD HEAD~2
+chosen "--shallow $head" 'HEAD^{/Change 1}' 2>&1
+chosen "--shallow $head" "HEAD^!"
+chosen '--shallow HEAD' HEAD 2>&1

@@ -206,3 +206,33 @@ sed 1d .git/packed-refs
 ls .git/refs/heads
 rm .git/refs/heads/link
 GIT_NAMESPACE=a..b git pack-refs --all
+
+## tabs in packed-refs, and headers
+# in: files
+# needs git: 2.55
+# exits: 128 128
+history 2
+id=$(stock rev-parse HEAD)
+for header in '# pack-refs with: peeled fully-peeled sorted ' '# pack-refs with: sorted'; do
+    printf '%s\n%s\trefs/heads/a\n%s refs/heads/b\n%s\trefs/heads/c\n' "$header" $id $id $id >.git/packed-refs
+    git show-ref
+    git for-each-ref
+    git show-ref --verify refs/heads/c
+    git update-ref -d refs/heads/b
+    git update-ref refs/heads/a HEAD~1 HEAD
+    git for-each-ref
+    rm .git/packed-refs .git/refs/heads/a
+done
+for header in '# pack-refs with:' '# pack-refs with:sorted'; do
+    printf '%s\n%s refs/heads/a\n' "$header" $id >.git/packed-refs
+    git show-ref
+done
+rm .git/packed-refs
+
+## automatic packing that is not worthwhile needs no lock
+# in: files
+# needs git: 2.55
+history 2
+: >.git/packed-refs.lock
+git -c core.packedRefsTimeout=0 pack-refs --auto
+rm .git/packed-refs.lock

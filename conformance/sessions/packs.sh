@@ -441,3 +441,27 @@ for version in 2, 1, , 1,5 ,5 1,0x7fffffff '' 02 2,010 2,4294967300 2,0x80000000
     rm -f x/p.idx
 done 2>&1
 rm -r x p-*
+
+## inside a repository of an unknown format
+# exits: 128 128 128 128 128 128
+history 3
+place=${PWD%/*}
+stock repack -adq
+cp .git/objects/pack/*.pack "$place/p.pack"
+cp .git/objects/pack/*.idx "$place/p.idx"
+all() {
+    git verify-pack "$place/p.idx"
+    git index-pack -o "$place/q.idx" "$place/p.pack"
+    git index-pack --strict -o "$place/q.idx" "$place/p.pack"
+    git index-pack --stdin <"$place/p.pack"
+    git unpack-objects -q <"$place/p.pack"
+    rm -f "$place"/q.*
+} 2>/dev/null
+sed -i 's/repositoryformatversion.*/repositoryformatversion = 99/' .git/config
+all
+(cd .git && all)
+sed -i 's/repositoryformatversion.*/repositoryformatversion = 1/' .git/config
+printf '[extensions]\n\tfoo = bar\n' >>.git/config
+all
+sed -i /foo/d .git/config
+rm "$place"/p.*

@@ -347,3 +347,30 @@ git reflog show main@{1}
 git reflog show main@{2}
 git reflog show main@{3}
 git reflog exists @
+
+## dates that are no numbers
+# exits: 1 1
+# state: no-log-of-HEAD
+history 1
+for text in ' 0' '0 ' +0; do
+    echo "$text" >dir1/file1
+    stock stash push -q
+    git stash show "stash@{$text}"
+    git stash drop -q "stash@{$text}"
+done
+echo more >dir1/file1
+stock stash push -q
+git stash show 'stash@{-0}'
+git stash pop '0 '
+stock stash drop -q
+
+## times that reflogs are asked for
+# exits: 128
+history 2
+for text in 3am '1 fortnight ago' '2 fridays ago' 1.d 20050407 2005-12 2100-01-01 @1 0 never; do
+    echo "$text"
+    git reflog expire --dry-run --verbose --expire="$text" HEAD | sort
+done
+git update-ref refs/heads/x 'HEAD@{3am yesterday}'
+git update-ref refs/heads/y 'HEAD@{1x}'
+git update-ref refs/heads/z 'HEAD@{foo}'

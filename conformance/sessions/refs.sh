@@ -517,3 +517,47 @@ git update-ref refs/heads/new broken
 git pack-refs --all
 git symbolic-ref -d refs/heads/alias
 rm .git/refs/heads/broken
+
+## verify, lines that do not end
+# needs git: 2.55
+# exits: 255 255 255 255 255 255
+# state: no-fsck
+history 1
+id=$(stock rev-parse HEAD)
+packed() { printf "$1" >.git/packed-refs; git refs verify; }
+packed x
+packed '# foo'
+packed "# pack-refs with: \nx"
+packed "$id refs/heads/a..b"
+packed "$id refs/heads/a\n^x"
+packed "# pack-refs with: sorted \n$id refs/heads/b\n$id refs/heads/a"
+rm .git/packed-refs
+
+## verify, control characters
+# needs git: 2.55
+# exits: 255 255
+# state: no-fsck
+history 1
+id=$(stock rev-parse HEAD)
+printf "$id\r\n" >.git/refs/heads/a
+printf "$id\001\n" >.git/refs/heads/b
+git refs verify 2>&1 | sort
+git refs verify 2>/dev/null
+rm .git/refs/heads/[ab]
+
+## verify, links that lead nowhere
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128
+# state: no-fsck
+history 1
+link() {
+    ln -s "$1" .git/refs/heads/x
+    git refs verify 2>&1 | sed "s,$PWD,HERE,"
+    git refs verify 2>/dev/null
+    rm .git/refs/heads/x
+}
+link x
+link refs/heads/main
+link ../../none/x
+link ../x/../heads/main
+link none

@@ -464,3 +464,56 @@ for options in '--skip-worktree --no-assume-unchanged' '--assume-unchanged --ski
     git update-index $options dir1/file1
     stock ls-files -v dir1
 done
+
+## whether there is a work tree is up to the repository
+# exits: 128 128
+history 2
+echo more >x
+git -c core.bare=true add x
+GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.worktree GIT_CONFIG_VALUE_0=/nowhere git add x
+git -c core.worktree=nowhere stash list
+stock config --unset core.bare
+git -c core.bare=true stash list
+stock config core.bare true
+git -c core.bare=false update-index --refresh
+stock config core.bare false
+stock config core.worktree ..
+git -c core.worktree=/nowhere update-index --refresh
+stock config --unset core.worktree
+stock init -q --bare b
+git -C b -c core.bare=false -c core.worktree=.. update-index --refresh
+rm -rf b
+
+## work trees that are not implied
+# needs git: 2.55
+# exits: 128 128 128 128
+history 2
+export GIT_DIR=.git
+GIT_IMPLICIT_WORK_TREE=0 git update-index --refresh
+GIT_IMPLICIT_WORK_TREE= git stash list
+GIT_IMPLICIT_WORK_TREE=maybe git update-ref refs/heads/x HEAD
+GIT_IMPLICIT_WORK_TREE=maybe GIT_WORK_TREE=. git update-index --refresh
+GIT_IMPLICIT_WORK_TREE=1 git update-index --refresh
+stock config core.worktree ..
+GIT_IMPLICIT_WORK_TREE=0 git update-index --refresh
+stock config --unset core.worktree
+unset GIT_DIR
+git -C .git --bare stash list
+git -C .git --bare --work-tree=.. update-index --refresh
+
+## variables that are no booleans
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128
+history 2
+echo more >dir1/file1
+for name in GLOB NOGLOB ICASE LITERAL; do
+    export "GIT_${name}_PATHSPECS=maybe"
+    git add dir1
+    git stash push -q dir1
+done
+git update-index --again dir1
+git update-index --again
+unset GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS GIT_LITERAL_PATHSPECS
+export GIT_REF_PARANOIA=maybe
+git repack -q
+git pack-objects --all -q p </dev/null

@@ -1390,3 +1390,91 @@ git stash
 stock ls-files -v
 cat dir1/file1
 git stash pop -q
+
+## a submodule that is replaced or gone is no reason for a stash
+# in: files
+repository
+commit file
+stock init -q sub
+stock -C sub commit -q --allow-empty -m 1
+stock add sub 2>/dev/null
+stock commit -q -m sub
+rm -rf sub
+git stash
+git stash -- sub
+echo new >sub
+git stash
+git stash -- sub
+git stash push -S -- sub
+echo x >>file
+git stash
+git stash pop
+cat sub
+
+## what is in a submodule is in the status
+# in: files
+repository
+commit file
+stock init -q sub
+stock -C sub commit -q --allow-empty -m 1
+stock add sub 2>/dev/null
+stock commit -q -m sub
+echo untracked >sub/untracked
+echo x >>file
+git stash
+git stash pop
+
+## untracked files where a tracked file was are in no stash
+# differs: refuses to remove what is in no stash; git removes it without a word
+history 3
+rm dir1/file1
+mkdir dir1/file1
+echo precious >dir1/file1/untracked
+echo x >>dir2/file2
+git stash
+find dir1 -type f
+git stash list
+
+## an untracked file where a tracked directory was is in no stash
+# differs: refuses to remove what is in no stash; git removes it without a word
+history 3
+rm -r dir1
+echo precious >dir1
+git stash -k
+cat dir1
+git stash list
+
+## what is where a tracked file or directory was is in a stash with -u
+history 3
+rm -r dir1
+echo precious >dir1
+git stash -u -q
+git status --short
+git stash list
+
+## a path outside of the sparse checkout
+# differs: git stores the stash, stages what is inside, and stops
+# exits: 1
+history 6
+stock sparse-checkout set dir1
+echo x >>dir1/file1
+git stash push -- dir1 dir0
+git stash list
+
+## a new file that is staged outside of the sparse checkout
+history 6
+stock sparse-checkout set dir1
+mkdir -p dir0
+echo new >dir0/new
+stock add --sparse dir0/new
+git stash push -q 2>/dev/null
+git stash pop --index
+stock ls-files -t
+
+## a tree of attributes that is not there
+# needs git: 2.55
+# exits: 128
+history 3
+echo x >>dir1/file1
+GIT_ATTR_SOURCE=nothing git stash
+git status --short

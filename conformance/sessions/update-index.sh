@@ -493,3 +493,19 @@ git update-index ''
 git update-index --add .
 printf '\n' | git update-index --stdin
 git update-index --chmod=+x ''
+
+## what had to be updated is no failure before --again
+history 2
+echo x >>dir1/file1
+echo x >>dir2/file2
+stock add dir1
+git update-index --refresh --again dir1
+git status --short
+
+## a tree of attributes that is not there
+# needs git: 2.55
+# exits: 128
+history 1
+cp dir1/file1 other
+mv other dir1/file1
+GIT_ATTR_SOURCE=nothing git update-index --refresh

@@ -332,3 +332,46 @@ touch .git/refs/heads/a.lock
 printf 'update refs/heads/a HEAD\ncreate refs/heads/b HEAD\ndelete refs/heads/a\n' | git update-ref --stdin --batch-updates
 rm .git/refs/heads/a.lock
 git for-each-ref
+
+## names in the way of each other, found when refs are locked
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128
+history 2
+stock branch a/b
+stock branch x
+conflict() {
+    for mode in '' --batch-updates; do
+        printf "$1" | git update-ref --stdin $mode
+        git for-each-ref
+        stock for-each-ref --format='delete %(refname)' refs/heads/n refs/heads/new | stock update-ref --stdin
+    done
+}
+for packed in no yes; do
+    conflict 'create refs/heads/n/m HEAD\ncreate refs/heads/n HEAD\n'
+    conflict 'create refs/heads/n/m HEAD\ncreate refs/heads/new HEAD\ncreate refs/heads/n HEAD\ncreate refs/heads/x HEAD\n'
+    conflict 'create refs/heads/a/b/c HEAD\ncreate refs/heads/a HEAD\n'
+    conflict 'create refs/heads/n/m HEAD\nupdate refs/heads/n HEAD HEAD~1\n'
+    stock pack-refs --all
+done
+
+## names in the way come after values
+# needs git: 2.55
+# exits: 128 128 128
+history 2
+stock branch a/b
+stock branch x
+stock pack-refs --all
+for other in 'create refs/heads/x HEAD' 'update refs/heads/x HEAD HEAD~1' 'symref-create refs/heads/x refs/heads/main'; do
+    for mode in '' --batch-updates; do
+        printf 'create refs/heads/a HEAD\n%s\n' "$other" | git update-ref --stdin $mode
+    done
+done
+
+## objects are looked for when commands are read
+# exits: 128 128 128
+# needs git: 2.55
+history 2
+missing=$(printf %040d 1)
+printf 'create refs/heads/main HEAD\nupdate refs/heads/z %s\n' $missing | git update-ref --stdin
+printf 'start\nupdate refs/heads/z %s\nabort\n' $missing | git update-ref --stdin
+printf 'update refs/heads/z %s\nnonsense\n' $missing | git update-ref --stdin
