@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_pack::maintain::pack_files::BitmapRequest;
@@ -98,6 +99,10 @@ fn delete(
         tracing::warn!("no pack was removed: another process removes packs here");
         return Ok(());
     };
+    if !are_kept(repository, repacked)? {
+        tracing::warn!("no pack was removed: another process has packed objects that were made loose");
+        return Ok(());
+    }
     for name in &repacked.redundant {
         removal.remove(name)?;
     }
@@ -107,6 +112,24 @@ fn delete(
         forget_dropped_shallow(repository, &after, finishing.policy)?;
     }
     Ok(())
+}
+
+/// Whether objects that were made loose still are, or are in packs that stay.
+fn are_kept(repository: &Repository, repacked: &Repacked) -> Result<bool, Error> {
+    if repacked.loosened.is_empty() {
+        return Ok(true);
+    }
+    let now = repository.snapshot()?;
+    let is_kept = |id: &ObjectId| {
+        let is_packed = || {
+            let pack = now.lookup(id).map(|found| now.locate(found).pack);
+            pack.is_some_and(|pack| {
+                !repacked.redundant.iter().any(|name| name == now.packs()[pack.0 as usize].name())
+            })
+        };
+        now.own_loose_modified(id).is_some() || is_packed()
+    };
+    Ok(repacked.loosened.iter().all(is_kept))
 }
 
 /// If a disk fault does not end the process, packs may have been made from zeros: then nothing is

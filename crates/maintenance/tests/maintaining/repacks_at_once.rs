@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
+use packrace_object::ObjectId;
 use packrace_pack::maintain::repack::{Repacked, Scope, Unreachable};
 use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::publish::WritePolicy;
@@ -26,9 +27,37 @@ fn repacked(stays: &str, goes: &str) -> Repacked {
         new: Vec::new(),
         redundant: vec![goes.to_owned()],
         staying: vec![stays.to_owned()],
+        loosened: Vec::new(),
         is_closed: true,
         left: Vec::new(),
         rolled_up_objects: 0,
+    }
+}
+
+/// Nothing is removed if objects that were made loose are only in packs that would go.
+#[test]
+fn what_was_loosened_must_be_there() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    repo.git(&["repack", "-adq"]);
+    let head = repo.git(&["rev-parse", "HEAD"]);
+    let names = packs(repo.path());
+    let repository = open(repo.path());
+    let request_objects = RequestObjects::new(repository.snapshot().unwrap());
+    let loosened = vec![ObjectId::from_hex(head.trim_end().as_bytes()).unwrap()];
+    let repacked = Repacked { staying: Vec::new(), loosened, ..repacked("", &names[0]) };
+    finish(&repository, &request_objects, &repacked, &finishing(), &NoProgress).unwrap();
+    assert_eq!(packs(repo.path()), names);
+}
+
+fn finishing() -> Finishing {
+    Finishing {
+        policy: WritePolicy::default(),
+        multi_pack_index: MultiPackIndexMode::No,
+        bitmap: None,
+        without_cruft: false,
+        delete: true,
+        drops_unreachable: false,
+        server_info: false,
     }
 }
 
@@ -45,19 +74,10 @@ fn one_of_two_packs_stays() {
     let [one, other] = &both[..] else { panic!("{both:?}") };
     let repository = open(repo.path());
     let snapshots = [repository.snapshot().unwrap(), repository.snapshot().unwrap()];
-    let finishing = Finishing {
-        policy: WritePolicy::default(),
-        multi_pack_index: MultiPackIndexMode::No,
-        bitmap: None,
-        without_cruft: false,
-        delete: true,
-        drops_unreachable: false,
-        server_info: false,
-    };
     for (snapshot, repacked) in snapshots.into_iter().zip([repacked(one, other), repacked(other, one)]) {
         snapshot.packs();
         let request_objects = RequestObjects::new(snapshot);
-        finish(&repository, &request_objects, &repacked, &finishing, &NoProgress).unwrap();
+        finish(&repository, &request_objects, &repacked, &finishing(), &NoProgress).unwrap();
     }
     assert_eq!(packs(repo.path()), std::slice::from_ref(one));
     assert_eq!(repo.git(&["rev-list", "--all", "--objects"]), objects);

@@ -115,14 +115,14 @@ impl Caretaker<'_> {
         Ok(trees.into_names())
     }
 
-    /// Writes the objects that stay as loose objects, unless they are loose already.
+    /// Writes the objects that stay as loose objects, unless they are loose already. Returns all that stay.
     pub(crate) fn loosen(
         &self,
         rest: Marks,
         reached: &Marks,
         expired: i64,
         how: Loosening,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<ObjectId>, Error> {
         let snapshot = self.request_objects.snapshot();
         let times = self.times(&rest)?;
         let stay = self.part(rest, reached, &times, expired)?.stay;
@@ -133,8 +133,10 @@ impl Caretaker<'_> {
         let dir = pack_dir.parent().unwrap_or(&pack_dir);
         let begin = || LooseBatch::new(dir, snapshot.clone(), how.compression, how.policy);
         let (mut batch, mut count, mut loosened) = (begin(), 0, 0);
+        let mut all = Vec::new();
         for ix in stay.members() {
             let id = self.request_objects.id(ix);
+            all.push(id);
             if own.binary_search(&id).is_ok() {
                 continue;
             }
@@ -148,7 +150,7 @@ impl Caretaker<'_> {
         }
         batch.publish()?;
         self.progress.loosened(loosened);
-        Ok(())
+        Ok(all)
     }
 }
 
@@ -168,7 +170,7 @@ pub fn loosen(
         (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
     insert_all(request_objects, &rest, ids)?;
     let caretaker = Caretaker { request_objects, packs, recent: expiry.recent, settings, progress };
-    caretaker.loosen(rest, &reached, expiry.expired, how)
+    caretaker.loosen(rest, &reached, expiry.expired, how).map(drop)
 }
 
 /// Renames the enumeration phase while a cruft pack is planned.

@@ -128,6 +128,8 @@ pub struct Repacked {
     pub redundant: Vec<String>,
     /// Names of the repository's packs that stay.
     pub staying: Vec<String>,
+    /// Unreachable objects that are loose now.
+    pub loosened: Vec<ObjectId>,
     /// Whether nothing that refs reach was left out of the new packs; promised objects don't count.
     pub is_closed: bool,
     /// Of a geometric repack, names of the repository's packs that it considers and leaves alone; the one with the most
@@ -144,7 +146,7 @@ pub fn write(
     progress: &dyn ProgressSink,
 ) -> Result<Repacked, PackFilesError> {
     let roles = Roles::of(request_objects.snapshot(), &request.keep_packs, request.long_cruft_bytes);
-    Repack { request_objects, request, roles, progress, new: Vec::new() }.run()
+    Repack { request_objects, request, roles, progress, new: Vec::new(), loosened: Vec::new() }.run()
 }
 
 /// Packs the objects that the snapshot locates in these packs of the repository; writes nothing if there are
@@ -209,6 +211,7 @@ struct Repack<'a> {
     roles: Roles,
     progress: &'a dyn ProgressSink,
     new: Vec<PublishedPack>,
+    loosened: Vec<ObjectId>,
 }
 
 impl Repack<'_> {
@@ -246,7 +249,8 @@ impl Repack<'_> {
         let staying = staying.collect();
         let left = left.into_iter().map(name).collect();
         let scope = self.request.scope;
-        Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, left, rolled_up_objects })
+        let Repack { new, loosened, .. } = self;
+        Ok(Repacked { scope, new, redundant, staying, loosened, is_closed, left, rolled_up_objects })
     }
 
     /// Packs reachable loose objects that are in no pack.
@@ -304,7 +308,7 @@ impl Repack<'_> {
                 // Their packs are about to be deleted.
                 let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
                 let how = Loosening { compression, policy };
-                self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
+                self.loosened = self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
             }
             Unreachable::Loosen { .. } => {}
             Unreachable::Cruft { expired } => self.cruft(rest, &reached, expired)?,
