@@ -7,9 +7,8 @@ use std::path::Path;
 use packrace_store::{Hooks, MessageSink, Repository};
 
 use crate::call::Call;
-use crate::call::discovery::named_git_dir;
+use crate::call::discovery::{in_directory, named_git_dir};
 use crate::call::fatal::Fatal;
-use crate::work_tree::WorkTree;
 
 /// What a new index came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +26,9 @@ pub fn of(call: &Call, repository: &Repository) -> Result<Hooks, Fatal> {
     // If standard error is closed, messages are lost.
     let errors = call.streams.errors.clone();
     let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
-    // Without a current directory, nothing leads to it.
-    let tree = WorkTree::find(repository, call).ok().flatten();
-    let prefix = tree.as_ref().map_or(b"".as_slice(), |tree| tree.prefix.as_slice());
-    let hooks = Hooks::of(repository, variables(call, tree.is_some(), prefix), outlet)?;
+    let has_tree = repository.work_tree()?.is_some();
+    let hooks = Hooks::of(repository, variables(call, has_tree), outlet)?;
+    let hooks = hooks.called_in(in_directory(call, Path::new("."))?);
     Ok(if is_named(call) { hooks } else { hooks.of_found_repository() })
 }
 
@@ -42,23 +40,26 @@ pub fn variables_of_filters(
     top: Option<&Path>,
     prefix: &[u8],
 ) -> Vec<(OsString, OsString)> {
-    let mut variables = variables(call, top.is_some(), prefix);
-    let git_dir = repository.git_dir();
-    let git_dir = packrace_os::real_path(git_dir).unwrap_or_else(|_| git_dir.to_owned());
+    let mut variables = variables(call, top.is_some());
+    variables.push(("GIT_PREFIX".into(), OsString::from_vec(prefix.to_vec())));
     // As for hooks, what a filter finds by itself is not named.
-    if is_named(call) || top.is_none_or(|top| top.join(".git") != git_dir) {
-        variables.push(("GIT_DIR".into(), git_dir.into_os_string()));
+    let is_found = |git_dir: &Path| !is_named(call) && top.is_some_and(|top| top.join(".git") == git_dir);
+    let git_dir = repository.git_dir();
+    if !is_found(git_dir) {
+        let git_dir = packrace_os::real_path(git_dir).unwrap_or_else(|_| git_dir.to_owned());
+        if !is_found(&git_dir) {
+            variables.push(("GIT_DIR".into(), git_dir.into_os_string()));
+        }
     }
     variables
 }
 
 /// What all programs get that run at the top of a work tree.
-fn variables(call: &Call, has_tree: bool, prefix: &[u8]) -> Vec<(OsString, OsString)> {
+fn variables(call: &Call, has_tree: bool) -> Vec<(OsString, OsString)> {
     let mut variables = call.environment.for_hooks(&call.globals);
     if has_tree && call.environment.init.work_tree.is_some() {
         variables.push(("GIT_WORK_TREE".into(), ".".into()));
     }
-    variables.push(("GIT_PREFIX".into(), OsString::from_vec(prefix.to_vec())));
     variables
 }
 

@@ -36,12 +36,7 @@ impl HeldDir {
     /// Returns whether its path still leads to it; if the file system cannot lock directories, or another
     /// process holds it longer, nothing more is guaranteed.
     pub fn hold(&self) -> io::Result<bool> {
-        for _ in 0..MAX_TRIES {
-            match flock(&self.dir, FlockOperation::NonBlockingLockShared) {
-                Err(Errno::WOULDBLOCK | Errno::INTR) => clock::sleep(TRY_INTERVAL),
-                _ => break,
-            }
-        }
+        self.lock_within(FlockOperation::NonBlockingLockShared, MAX_TRIES);
         self.is_in_place()
     }
 
@@ -55,13 +50,19 @@ impl HeldDir {
 
     /// As [`HeldDir::hold_alone`], but waits for its turn; false if that takes too long.
     pub fn hold_in_turn(&self) -> io::Result<bool> {
-        for _ in 0..MAX_TRIES_IN_TURN {
-            match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
+        let is_free = self.lock_within(FlockOperation::NonBlockingLockExclusive, MAX_TRIES_IN_TURN);
+        Ok(is_free && self.is_in_place()?)
+    }
+
+    /// Whether others do not hold it any more, after so many attempts at most.
+    fn lock_within(&self, operation: FlockOperation, tries: u32) -> bool {
+        for _ in 0..tries {
+            match flock(&self.dir, operation) {
                 Err(Errno::WOULDBLOCK | Errno::INTR) => clock::sleep(TRY_INTERVAL),
-                _ => return self.is_in_place(),
+                _ => return true,
             }
         }
-        Ok(false)
+        false
     }
 
     fn is_in_place(&self) -> io::Result<bool> {

@@ -31,6 +31,10 @@ pub struct Hooks {
     pub(crate) git_dir: Option<PathBuf>,
     /// Nobody named the repository.
     pub(crate) is_repository_found: bool,
+    /// The repository says where its work tree is.
+    pub(crate) has_own_work_tree: bool,
+    /// Where the command was called.
+    pub(crate) called_in: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, Option<OsString>)>,
     pub(crate) warns_of_ignored: bool,
     pub(crate) confinement: Confinement,
@@ -107,6 +111,11 @@ impl Hooks {
     /// where they run, so that `git -C` in a hook reaches another repository.
     pub fn of_found_repository(self) -> Self {
         Hooks { is_repository_found: true, ..self }
+    }
+
+    /// The same of a command that was called in this directory, which hooks get as `GIT_PREFIX`.
+    pub fn called_in(self, directory: PathBuf) -> Self {
+        Hooks { called_in: Some(directory), ..self }
     }
 
     /// The name of a hook as git shows it: the path of a file, or a configured command.
@@ -199,6 +208,9 @@ impl Hooks {
     ) -> Result<Program, Error> {
         let mut environment = vec![("GIT_DIR".into(), self.git_dir_variable()?)];
         environment.extend_from_slice(&self.environment);
+        if let Some(called_in) = &self.called_in {
+            environment.push(("GIT_PREFIX".into(), Some(self.prefix(called_in).unwrap_or_default())));
+        }
         argv.extend(arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned()));
         Ok(Program {
             argv,
@@ -217,6 +229,22 @@ impl Hooks {
         let git_dir = real(dir)?;
         let is_found = self.is_repository_found && real(&self.directory)?.join(".git") == git_dir;
         Ok((!is_found).then(|| git_dir.into_os_string()))
+    }
+
+    /// A directory below the top of the work tree, with a slash at its end; as in git, the git directory is not below it
+    /// unless somebody says where the one or the other is.
+    fn prefix(&self, directory: &Path) -> Option<OsString> {
+        let real = |path: &Path| packrace_os::real_path(path).ok();
+        let (git_dir, directory) = (real(self.git_dir.as_deref()?)?, real(directory)?);
+        if self.is_repository_found && !self.has_own_work_tree && directory.starts_with(git_dir) {
+            return None;
+        }
+        let top = real(&self.directory)?;
+        let mut prefix = directory.strip_prefix(top).ok()?.as_os_str().to_owned();
+        if !prefix.is_empty() {
+            prefix.push("/");
+        }
+        Some(prefix)
     }
 
     fn configured_for<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a ConfiguredHook> {

@@ -72,7 +72,7 @@ pub use objects::multi_pack_index::OwnMultiPackIndex;
 pub use objects::numbers::{Location, ObjectIx, PackIx};
 pub use objects::objects_dir::{join_alternates, split_alternates};
 pub use objects::pack::Pack;
-pub use objects::pack_fault::of_index as fault_of_index;
+pub use objects::pack_fault::{header as header_of_pack, of_index as fault_of_index};
 pub use objects::pack_set::Unit;
 pub use objects::promisors::{FetchMissing, Promisor};
 pub use objects::reader::{MAX_CHAIN, Object, ObjectReader};

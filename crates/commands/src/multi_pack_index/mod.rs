@@ -34,8 +34,8 @@ use crate::work_tree::path_from_top;
 /// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
-/// The directory from which git shows paths.
-struct Top {
+/// Paths as git shows them: from a directory.
+struct ShownPaths {
     dir: PathBuf,
     /// What precedes paths below it.
     before: &'static str,
@@ -62,15 +62,15 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     }
 }
 
-impl Top {
+impl ShownPaths {
     /// The work tree, or the directory of a bare repository if that is the current one.
     fn of(call: &Call, repository: &Repository) -> Result<Self, Fatal> {
         if let Some(dir) = repository.work_tree()? {
-            return Ok(Top { dir, before: "" });
+            return Ok(ShownPaths { dir, before: "" });
         }
         let here = std::path::absolute(in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
         let before = if here == repository.git_dir() { "." } else { "" };
-        Ok(Top { dir: here, before })
+        Ok(ShownPaths { dir: here, before })
     }
 
     fn show(&self, path: &Path) -> PathBuf {
@@ -151,13 +151,13 @@ fn warn_of_lone_indexes(
         return Ok(());
     }
     let known = snapshot.own_multi_pack_index_names().unwrap_or_default();
-    let top = Top::of(call, repository)?;
+    let paths = ShownPaths::of(call, repository)?;
     for stem in lone {
         if !is_named(stem) || known.iter().any(|name| name == stem) {
             continue;
         }
         let path = dir.join(format!("{stem}.idx"));
-        let shown = top.show(&path);
+        let shown = paths.show(&path);
         let shown = shown.display();
         error_line!(call, "warning: failed to add packfile '{shown}'");
     }
@@ -347,7 +347,7 @@ fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, F
     let path = repository.object_dir().join("pack/multi-pack-index");
     let Some(bytes) = mapped(&path)? else { return Ok(None) };
     let hash = repository.hash_kind();
-    damage::check(&bytes, &Top::of(call, repository)?.show(&path), hash)?;
+    damage::check(&bytes, &ShownPaths::of(call, repository)?.show(&path), hash)?;
     Index::open(bytes, hash).map(Some).map_err(Fatal::new)
 }
 

@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use packrace_format::multi_pack_index::MultiPackIndex as Index;
-use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
+use packrace_format::pack::HEADER_BYTES;
 use packrace_format::pack_index::PackIndex;
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::with_extension;
-use packrace_store::{Repository, fault_of_index};
+use packrace_store::{Repository, fault_of_index, header_of_pack};
 
 use super::damage::{self, Damage};
-use super::{Top, mapped};
+use super::{ShownPaths, mapped};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
@@ -48,9 +48,9 @@ struct Faults<'a> {
 /// Compares the single file, or else the chain, with the packs beside it.
 pub(super) fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let pack_dir = repository.object_dir().join("pack");
-    let top = Top::of(call, repository)?;
+    let paths = ShownPaths::of(call, repository)?;
     let hash = repository.hash_kind();
-    let layers = layers(call, &pack_dir, &top, hash)?;
+    let layers = layers(call, &pack_dir, &paths, hash)?;
     if layers.is_empty() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) fn verify(call: &Call, repository: &Repository, progress: &Progress) 
     for _ in layers.iter().filter(|layer| !layer.is_whole) {
         faults.tell("incorrect checksum");
     }
-    let packs = find_packs(&layers, &pack_dir, &top, &mut faults);
+    let packs = find_packs(&layers, &pack_dir, &paths, &mut faults);
     if layers.iter().all(|layer| layer.index.is_empty()) {
         faults.tell("the midx contains no oid");
     }
@@ -72,19 +72,19 @@ pub(super) fn verify(call: &Call, repository: &Repository, progress: &Progress) 
 }
 
 /// The files that git reads, the lowest first; none if there is no multi-pack-index.
-fn layers(call: &Call, pack_dir: &Path, top: &Top, hash: HashKind) -> Result<Vec<Layer>, Fatal> {
+fn layers(call: &Call, pack_dir: &Path, paths: &ShownPaths, hash: HashKind) -> Result<Vec<Layer>, Fatal> {
     let path = pack_dir.join("multi-pack-index");
     match mapped(&path)? {
-        None => chain(call, pack_dir, top, hash),
+        None => chain(call, pack_dir, paths, hash),
         Some(bytes) => {
-            damage::check(&bytes, &top.show(&path), hash)?;
+            damage::check(&bytes, &paths.show(&path), hash)?;
             Ok(vec![Layer::open(bytes, hash, None, None)?])
         }
     }
 }
 
 /// The files of a chain below the first that cannot be read.
-fn chain(call: &Call, pack_dir: &Path, top: &Top, hash: HashKind) -> Result<Vec<Layer>, Fatal> {
+fn chain(call: &Call, pack_dir: &Path, paths: &ShownPaths, hash: HashKind) -> Result<Vec<Layer>, Fatal> {
     let dir = pack_dir.join("multi-pack-index.d");
     let hex_bytes = 2 * hash.len_in_bytes();
     let list = mapped(&dir.join("multi-pack-index-chain"))?.filter(|list| !list.is_empty());
@@ -104,7 +104,7 @@ fn chain(call: &Call, pack_dir: &Path, top: &Top, hash: HashKind) -> Result<Vec<
         let path = dir.join(format!("multi-pack-index-{name}.midx"));
         let bytes = match mapped(&path)? {
             None => None,
-            Some(bytes) => match damage::check(&bytes, &top.show(&path), hash) {
+            Some(bytes) => match damage::check(&bytes, &paths.show(&path), hash) {
                 Ok(()) => Some(bytes),
                 Err(Damage::Unparsed(why)) => {
                     call.report_error(&why);
@@ -165,52 +165,43 @@ impl Layer {
 
 impl NamedPack {
     /// Finds the pack by the name of its index.
-    fn find(pack_dir: &Path, top: &Top, name: &str) -> Option<Self> {
+    fn find(pack_dir: &Path, paths: &ShownPaths, name: &str) -> Option<Self> {
         let stem = pack_dir.join(name.strip_suffix(".idx")?);
         let is_there = packrace_os::identity(&with_extension(&stem, "pack"), Role::Pack);
         is_there.ok().flatten()?;
-        let shown = top.show(&stem);
+        let shown = paths.show(&stem);
         Some(NamedPack { stem, shown })
     }
 
     /// Its index, if the pack is the one that it belongs to; the error is what git prints before it names an object.
     fn open(&self, hash: HashKind) -> Result<PackIndex<Mapped>, String> {
         let [index_shown, pack_shown] = ["idx", "pack"].map(|ending| with_extension(&self.shown, ending));
-        let pack_shown = pack_shown.display();
-        let unavailable = |why: &str| format!("{why}error: packfile {pack_shown} index unavailable");
+        let unavailable =
+            |why: &str| format!("{why}error: packfile {} index unavailable", pack_shown.display());
         let bytes = Mapped::open(&with_extension(&self.stem, "idx"), Role::Index);
         let bytes = bytes.map_err(|_| unavailable(""))?;
         let index = PackIndex::open(bytes.clone(), hash);
         let why = || format!("error: {}\n", fault_of_index(&index_shown, &bytes, hash));
         let index = index.map_err(|_| unavailable(&why()))?;
         let pack = Mapped::open(&with_extension(&self.stem, "pack"), Role::Pack);
-        let pack = pack.map_err(|error| format!("error: {pack_shown}: {}", packrace_os::reason(&error)))?;
-        match fault_of_pack(&pack_shown.to_string(), &pack, &index) {
-            Some(fault) => Err(format!("error: {fault}")),
-            None => Ok(index),
-        }
+        let why = |error| format!("error: {}: {}", pack_shown.display(), packrace_os::reason(&error));
+        check_pack(&pack_shown, &pack.map_err(why)?, &index).map_err(|fault| format!("error: {fault}"))?;
+        Ok(index)
     }
 }
 
-/// Why a pack is not the one that the index belongs to, in git's words.
-fn fault_of_pack(shown: &str, pack: &[u8], index: &PackIndex<Mapped>) -> Option<String> {
-    let Some(header) = pack.first_chunk::<HEADER_BYTES>() else {
-        return Some(format!("file {shown} is far too short to be a packfile"));
-    };
-    match Header::read(header) {
-        Err(BadHeader::Signature) => Some(format!("file {shown} is not a GIT packfile")),
-        Err(BadHeader::Version(version)) => Some(format!(
-            "packfile {shown} is version {version} and not supported (try upgrading GIT to a newer version)"
-        )),
-        Ok(header) if header.objects != index.len() => Some(format!(
-            "packfile {shown} claims to have {} objects while index indicates {} objects",
-            header.objects,
-            index.len()
-        )),
-        Ok(_) if !pack[HEADER_BYTES..].ends_with(index.pack_checksum().as_bytes()) => {
-            Some(format!("packfile {shown} does not match index"))
-        }
-        Ok(_) => None,
+/// Fails, in git's words, if a pack is not the one that the index belongs to.
+fn check_pack(shown: &Path, pack: &[u8], index: &PackIndex<Mapped>) -> Result<(), String> {
+    let (found, expected) = (header_of_pack(shown, pack)?.objects, index.len());
+    let shown = shown.display();
+    if found != expected {
+        return Err(format!(
+            "packfile {shown} claims to have {found} objects while index indicates {expected} objects"
+        ));
+    }
+    match pack[HEADER_BYTES..].ends_with(index.pack_checksum().as_bytes()) {
+        true => Ok(()),
+        false => Err(format!("packfile {shown} does not match index")),
     }
 }
 
@@ -222,9 +213,14 @@ impl Faults<'_> {
     }
 }
 
-fn find_packs(layers: &[Layer], pack_dir: &Path, top: &Top, faults: &mut Faults) -> Vec<Option<NamedPack>> {
+fn find_packs(
+    layers: &[Layer],
+    pack_dir: &Path,
+    paths: &ShownPaths,
+    faults: &mut Faults,
+) -> Vec<Option<NamedPack>> {
     let names = layers.iter().flat_map(|layer| layer.index.pack_names());
-    let packs: Vec<_> = names.map(|name| NamedPack::find(pack_dir, top, name)).collect();
+    let packs: Vec<_> = names.map(|name| NamedPack::find(pack_dir, paths, name)).collect();
     faults.progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
     for (number, _) in packs.iter().enumerate().filter(|(_, pack)| pack.is_none()) {
         faults.tell(&format!("failed to load pack in position {number}"));

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use packrace_object::ObjectId;
 use packrace_object::tree::{Entries, EntryKind};
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_pack::RequestObjects;
 use packrace_store::ObjectReader;
 
@@ -42,7 +42,7 @@ impl<'a> Edges<'a> {
         self.is_empty = false;
         if self.room > 0 {
             self.room -= 1;
-            let tree = self.tree_of(id)?;
+            let tree = self.reader.tree_of(&id)?;
             self.trees.extend(tree);
         }
         Ok(())
@@ -62,20 +62,6 @@ impl<'a> Edges<'a> {
     /// Whether the receiver has this object, as far as was looked.
     pub fn have(&self, id: &ObjectId) -> bool {
         self.had.contains(id)
-    }
-
-    /// The tree that an object leads to; `None` for blobs and missing objects.
-    fn tree_of(&mut self, mut id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
-        while let Some((kind, _)) = self.reader.kind_and_size(&id)? {
-            let hash = id.kind();
-            id = match kind {
-                Kind::Tree => return Ok(Some(id)),
-                Kind::Blob => break,
-                Kind::Commit => parse_commit(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.tree,
-                Kind::Tag => parse_tag(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.target,
-            };
-        }
-        Ok(None)
     }
 
     /// The object at a path; as in git, the tree itself if the path begins with no name.

@@ -187,10 +187,13 @@ impl<'a> Values<'a> {
             write_person(mapped.as_deref().unwrap_or(message::person_line(data, *who)), part, now, out)?;
             return Ok(());
         }
-        let trailer_rules = match atom.field {
-            Field::Trailers(_) => self.trailer_rules()?,
-            _ => Rc::default(),
-        };
+        if let Field::Trailers(form) = &atom.field {
+            let rules = self.trailer_rules()?;
+            if let Some(data) = self.content(item, atom)? {
+                form.write(&rules, Message::of(data).without_signature(), out);
+            }
+            return Ok(());
+        }
         let looked = self.look(item, id, atom.is_deref, atom.field.need())?;
         let (kind, size) = (looked.kind.expect("was looked at"), looked.size.unwrap_or_default());
         match &atom.field {
@@ -223,10 +226,6 @@ impl<'a> Values<'a> {
                     }
                     self.write_id(id, *form, out)?;
                 }
-            }
-            Field::Trailers(form) if matches!(kind, Kind::Commit | Kind::Tag) => {
-                let message = Message::of(looked.data.as_deref().unwrap_or_default());
-                form.write(&trailer_rules, message.without_signature(), out);
             }
             field => write_of_content(field, kind, looked.data.as_deref().unwrap_or_default(), now, out)?,
         }

@@ -14,7 +14,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, is_good_name, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
@@ -151,26 +150,9 @@ impl<'a> Revisions<'a> {
 
     /// The object at a path in a commit or tree. A trailing slash after a directory is allowed, a leading one
     /// is not.
-    fn at_path(&mut self, id: ObjectId, mut path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        let Some(mut id) = self.peel(id, b"tree")? else { return Ok(None) };
-        while !path.is_empty() {
-            let name_end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
-            let name = &path[..name_end];
-            let tree = self.reader.read(&id)?.data;
-            let mut entries = Entries::new(&tree, self.repository.hash_kind());
-            let found = entries.find_map(|entry| match entry {
-                Ok(entry) => (entry.name == name).then_some(Ok((entry.id.to_owned(), entry.kind()))),
-                Err(error) => Some(Err(error)),
-            });
-            let Some(found) = found else { return Ok(None) };
-            let (next, kind) = found.map_err(Fatal::new)?;
-            if name_end < path.len() && kind != EntryKind::Tree {
-                return Ok(None);
-            }
-            id = next;
-            path = path.get(name_end + 1..).unwrap_or_default();
-        }
-        Ok(Some(id))
+    fn at_path(&mut self, id: ObjectId, path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let Some(tree) = self.peel(id, b"tree")? else { return Ok(None) };
+        Ok(self.reader.entry_at(&tree, path)?.map(|(_, id)| id))
     }
 
     fn commitish(&mut self, revision: &[u8], expected: Expected) -> Result<Option<ObjectId>, Fatal> {

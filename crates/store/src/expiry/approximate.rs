@@ -45,7 +45,7 @@ struct ApproximateDate<'a> {
 /// Seconds since 1970 of a local clock that shows this moment. `None` if nothing in the text has a meaning.
 pub(super) fn approximate(text: &str, now: &Zoned) -> Option<i64> {
     let clock = now.timestamp().as_second() + i64::from(now.offset().seconds());
-    let mut reading = ApproximateDate {
+    let mut date = ApproximateDate {
         now,
         today: clock.div_euclid(DAY),
         now_clock: clock.rem_euclid(DAY),
@@ -60,17 +60,17 @@ pub(super) fn approximate(text: &str, now: &Zoned) -> Option<i64> {
     let mut rest = text.as_bytes();
     while let Some(first) = rest.first() {
         let taken = match first {
-            b'0'..=b'9' => reading.digits(rest),
-            _ if first.is_ascii_alphabetic() => reading.letters(rest),
+            b'0'..=b'9' => date.digits(rest),
+            _ if first.is_ascii_alphabetic() => date.letters(rest),
             _ => 1,
         };
         rest = &rest[taken..];
     }
-    reading.place_number();
-    let has_day = reading.year.or(reading.month).or(reading.day).is_some();
-    let is_ahead = reading.clock.is_some_and(|clock| clock / HOUR > reading.now_clock / HOUR);
-    let days_ago = i64::from(reading.is_last_hour && is_ahead && !has_day);
-    reading.is_moment.then(|| reading.seconds() - days_ago * DAY)
+    date.place_number();
+    let has_day = date.year.or(date.month).or(date.day).is_some();
+    let is_ahead = date.clock.is_some_and(|clock| clock / HOUR > date.now_clock / HOUR);
+    let days_ago = i64::from(date.is_last_hour && is_ahead && !has_day);
+    date.is_moment.then(|| date.seconds() - days_ago * DAY)
 }
 
 impl ApproximateDate<'_> {

@@ -24,4 +24,5 @@ pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stored;
 pub(crate) mod stream;
+mod tree_paths;
 mod verified;

@@ -42,7 +42,7 @@ pub fn of_times(path: &Path, bytes: &[u8]) -> String {
 }
 
 /// The header of a pack, or its fault.
-pub(crate) fn header(path: &Path, bytes: &[u8]) -> Result<Header, String> {
+pub fn header(path: &Path, bytes: &[u8]) -> Result<Header, String> {
     let path = path.display();
     let Some(bytes) = bytes.first_chunk() else {
         return Err(format!("file {path} is far too short to be a packfile"));

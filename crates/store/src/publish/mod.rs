@@ -22,6 +22,7 @@ pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
 pub use lock::{FileKind, FileWriter, LockFile, publish_file, publish_locked};
 pub use loose::remove_loose;
+pub(crate) use loose::{in_fan_out, make_fan_out};
 pub(crate) use loose_batch::sync_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};

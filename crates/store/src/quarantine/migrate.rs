@@ -2,7 +2,6 @@
 //! readers rely on them, names are made durable, then the proof is returned.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use packrace_object::ObjectId;
@@ -12,15 +11,13 @@ use packrace_os::{EntryType, Mapped};
 
 use super::{Quarantine, remove_tree};
 use crate::error::{Error, Reason};
-use crate::publish::{Component, ObjectsStored, Sharing, make_durable_dir, sync_loose, with_extension};
+use crate::publish::{
+    Component, ObjectsStored, Sharing, in_fan_out, make_durable_dir, make_fan_out, sync_loose, with_extension,
+};
 
 /// The files of a pack in naming order: those that mark it as special, the pack, and last the index, by
 /// which it is found.
 const EXTENSIONS: [&str; 7] = ["promisor", "keep", "pack", "rev", "mtimes", "bitmap", "idx"];
-
-/// How often a directory is recreated. A concurrent repack removes empty directories (`git prune-packed`),
-/// even one just created.
-const MAX_DIR_LOST: usize = 100;
 
 /// The objects that left a quarantine.
 #[derive(Debug)]
@@ -162,29 +159,16 @@ impl Quarantine {
 
     fn name_loose(&self, dir: &str, files: &[String], changed: &mut Changed) -> Result<(), Error> {
         let (from, to) = (self.dir.join(dir), self.home.join(dir));
-        let make_dir = || match durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects) {
-            // Already removed again.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            made => made.map(drop).map_err(|error| Error::io(&to, error)),
-        };
-        make_dir()?;
+        make_fan_out(&to, self.policy)?;
         let is_durable = self.policy.syncs_in_full(Component::LooseObject);
         for name in files {
-            let (from, to) = (from.join(name), to.join(name));
-            let mut named = self.give_name(&from, &to, Role::Objects);
-            for _ in 0..MAX_DIR_LOST {
-                if !named.as_ref().is_err_and(Error::is_not_found) {
-                    break;
-                }
-                make_dir()?;
-                named = self.give_name(&from, &to, Role::Objects);
-            }
-            let is_new = named?;
+            let (from, path) = (from.join(name), to.join(name));
+            let is_new = in_fan_out(&to, self.policy, || self.give_name(&from, &path, Role::Objects))?;
             if !is_new {
                 // Touch it, so that it is not removed as old. Only its owner may; for others its age
                 // does not change.
-                let _ = durable::touch(&to, Role::Objects);
-                changed.files.extend(is_durable.then_some(to));
+                let _ = durable::touch(&path, Role::Objects);
+                changed.files.extend(is_durable.then_some(path));
             }
         }
         if is_durable {

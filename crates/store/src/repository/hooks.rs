@@ -103,6 +103,8 @@ impl Hooks {
             directory,
             git_dir: named_dir,
             is_repository_found: false,
+            has_own_work_tree: repository.own_work_tree().is_some(),
+            called_in: None,
             environment,
             warns_of_ignored,
             confinement: Confinement::default(),

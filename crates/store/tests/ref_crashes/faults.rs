@@ -33,11 +33,11 @@ fn strays(state: &DiskState) -> Vec<&Path> {
 /// Of each transaction of a case, so many faults are a sample.
 const SAMPLE: usize = 24;
 
-/// Lets each step of each transaction of a case fail; says how many there are.
-fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
+/// Lets each step of each transaction of a case fail; says how many there are, and how many of them failed at a reflog.
+fn check_case(extent: Extent, world: &mut World, case: &Case) -> [usize; 2] {
     case.prepare(world);
     let (root, copy) = (world.root.clone(), world.copy.clone());
-    let mut count = 0;
+    let [mut count, mut at_logs] = [0, 0];
     for (number, edits) in case.run.iter().enumerate() {
         let before = DiskState::of(&root).unwrap();
         let old = world.view(&root).unwrap();
@@ -67,6 +67,7 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
             // Reflogs are written before any ref changes.
             let is_log = step.path.starts_with(copy.join("logs")) && !matches!(step.op, DiskOp::Remove);
             if result.is_err() && is_log && matches!(fault, DiskFault::At(..)) {
+                at_logs += 1;
                 assert_eq!(view.refs, old.refs, "{what}");
             }
             if let DiskFault::At(..) = fault {
@@ -75,7 +76,7 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
             check_next(world, case, &view, &what);
         }
     }
-    count
+    [count, at_logs]
 }
 
 /// Nothing is left but what could not be removed, and tables whose successor may not be durable.
@@ -98,12 +99,15 @@ fn check_all(
     least: usize,
 ) {
     let count = cases(&World::new(format, hash).ids).len();
-    let faults = (0..count).map(|number| {
+    let mut faults = [0, 0];
+    for number in 0..count {
         let mut world = World::new(format, hash);
         let case = cases(&world.ids).swap_remove(number);
-        check_case(extent, &mut world, &case)
-    });
-    let faults: usize = faults.sum();
+        let found = check_case(extent, &mut world, &case);
+        faults = [faults[0] + found[0], faults[1] + found[1]];
+    }
+    let [faults, at_logs] = faults;
+    assert!(at_logs > 0 || format == RefFormat::Reftable, "no reflog failed");
     println!("{format:?} {hash:?}: {faults} faults");
     assert!(faults >= least, "only {faults} faults");
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use gix_attributes::search::{MetadataCollection, Outcome};
 use gix_attributes::{Search, StateRef};
 use gix_glob::pattern::Case;
-use packrace_object::tree::{Entries, EntryKind};
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_object::tree::EntryKind;
+use packrace_object::{Kind, ObjectId};
 use packrace_store::{AttributeSource, ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
@@ -223,23 +223,11 @@ fn content(
 }
 
 /// The file in a tree, or in what leads to one. As in git, what cannot be read is empty.
-fn content_in(mut id: ObjectId, path: &[u8], reader: &mut ObjectReader) -> Option<Vec<u8>> {
-    let hash = id.kind();
-    let mut names = path.split(|byte| *byte == b'/').peekable();
-    loop {
-        let object = reader.read(&id).ok()?;
-        id = match object.kind {
-            Kind::Commit => parse_commit(&object.data, hash).ok()?.tree,
-            Kind::Tag => parse_tag(&object.data, hash).ok()?.target,
-            Kind::Blob => return names.peek().is_none().then_some(object.data),
-            Kind::Tree => {
-                let name = names.next()?;
-                let wanted = if names.peek().is_some() { EntryKind::Tree } else { EntryKind::Blob };
-                let mut entries = Entries::new(&object.data, hash).map_while(Result::ok);
-                entries.find(|entry| entry.name == name && entry.kind() == wanted)?.id.to_owned()
-            }
-        };
-    }
+fn content_in(named: ObjectId, path: &[u8], reader: &mut ObjectReader) -> Option<Vec<u8>> {
+    let tree = reader.tree_of(&named).ok()??;
+    let (_, id) = reader.entry_at(&tree, path).ok()?.filter(|(kind, _)| *kind == EntryKind::Blob)?;
+    let object = reader.read(&id).ok()?;
+    (object.kind == Kind::Blob).then_some(object.data)
 }
 
 fn outcome(names: &MetadataCollection, selection: &[String]) -> Outcome {

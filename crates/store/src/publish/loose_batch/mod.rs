@@ -15,6 +15,7 @@ use packrace_object::{Kind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
 
+use super::loose::in_fan_out;
 use super::{Component, ObjectsStored, WritePolicy};
 use crate::error::Error;
 use crate::objects::freshen::{Freshened, Touched};
@@ -25,9 +26,6 @@ const MODE: u32 = 0o444;
 
 /// Most files open at a time, to be synced together. On most systems a process may have 1,024 open.
 const MAX_OPEN: usize = 256;
-
-/// How often a directory is made anew that another process removes.
-const MAX_TRIES: usize = 5;
 
 /// Loose objects being written. Dropping the batch removes files that have no name yet.
 pub struct LooseBatch {
@@ -171,18 +169,10 @@ impl LooseBatch {
 
     /// A temporary file in a fan-out directory, which is created if missing.
     fn create(&self, dir: &Path) -> Result<NewFile, Error> {
-        let create = || NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
-        let mut result = create();
-        // Another process removes directories that a repack has emptied.
-        for _ in 0..MAX_TRIES {
-            if !result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-                break;
-            }
-            durable::make_dir(dir, |mode| self.policy.dir_mode(mode), Role::Objects)
-                .map_err(|error| Error::io(dir, error))?;
-            result = create();
-        }
-        let mut file = result.map_err(|error| Error::io(dir.join("tmp_obj_XXXXXX"), error))?;
+        let mut file = in_fan_out(dir, self.policy, || {
+            let file = NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
+            file.map_err(|error| Error::io(dir.join("tmp_obj_XXXXXX"), error))
+        })?;
         self.policy.prepare(&mut file).map_err(|error| Error::io(file.path(), error))?;
         Ok(file)
     }

@@ -140,8 +140,8 @@ impl FilesCheck<'_> {
             EntryType::Symlink => {
                 add(MessageId::SymlinkRef, "use deprecated symbolic link for symref");
                 match self.target_of_link(&self.path_of(name))? {
-                    Err(words) => report(CheckedRefs::BadLink(words)),
-                    Ok(target) => {
+                    LinkTarget::Unknown(words) => report(CheckedRefs::BadLink(words)),
+                    LinkTarget::Path(target) => {
                         if let Some(problem) = target_problem(name, target.as_os_str().as_bytes()) {
                             report(CheckedRefs::Problem(&shown, problem));
                         }
@@ -186,25 +186,25 @@ impl FilesCheck<'_> {
     }
 
     /// Where a symbolic link leads, from the repository if it is inside, or why that is not known.
-    fn target_of_link(&self, link: &Path) -> Result<Result<PathBuf, String>, RefError> {
+    fn target_of_link(&self, link: &Path) -> Result<LinkTarget, RefError> {
         let followed = packrace_os::follow_links(link, MAX_NESTED_LINKS, Role::Refs);
         let followed = followed.map_err(|source| RefError::Io { path: link.to_owned(), source })?;
         if followed.is_link {
             let shown = self.dirs.shown(link);
             let words = format!("More than {MAX_NESTED_LINKS} nested symlinks on path '{}'", shown.display());
-            return Ok(Err(words));
+            return Ok(LinkTarget::Unknown(words));
         }
         let mut path = followed.path;
         // The target need not exist, but its directory must.
         if let (Some(dir), Some(file)) = (path.parent(), path.file_name()) {
             match real_dir(dir) {
                 Ok(dir) => path = dir.join(file),
-                Err(words) => return Ok(Err(words)),
+                Err(words) => return Ok(LinkTarget::Unknown(words)),
             }
         }
         let common = packrace_os::real_path(&self.dirs.common_dir);
         let common = common.unwrap_or_else(|_| self.dirs.common_dir.clone());
-        Ok(Ok(path.strip_prefix(common).map(Path::to_owned).unwrap_or(path)))
+        Ok(LinkTarget::Path(path.strip_prefix(common).map(Path::to_owned).unwrap_or(path)))
     }
 
     fn verify_packed(&self, report: &mut CheckSink<'_>) -> Result<(), RefError> {
@@ -227,6 +227,13 @@ impl FilesCheck<'_> {
         packed::verify_packed(&content, self.hash, report);
         Ok(())
     }
+}
+
+/// Where a symbolic link leads.
+enum LinkTarget {
+    Path(PathBuf),
+    /// Why that is not known, in git's words.
+    Unknown(String),
 }
 
 /// A directory without links; the error names the first part that is not there.
