@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packrace_commands::receive_pack::committer;
+use packrace_commands::trace2::packets::{trace_announcement, traced};
 use packrace_commands::{Call, Fatal, one_line};
 use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
@@ -37,7 +38,12 @@ pub fn run(call: &Call) -> Result<(), Fatal> {
     let input = FdSource::stdin(None).map_err(Fatal::new)?;
     let output = FdSink::stdout().map_err(Fatal::new)?;
     // Refusals get their own response.
-    if let Err(why) = cgi::http_backend(&request, &settings, input, output)
+    if let Err(why) =
+        cgi::http_backend(&request, &settings, input, output, &|service, announcement, input, output| {
+            trace_announcement(call, announcement);
+            let (input, output) = traced(call, service, input, output);
+            (Box::new(input), Box::new(output))
+        })
         && !why.is_empty()
     {
         let _ = writeln!(std::io::stderr(), "{}", one_line(&why));

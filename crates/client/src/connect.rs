@@ -94,6 +94,12 @@ pub fn open_git(
         connect(&url.host, url.port, timeouts, say).map_err(|why| Error::Unreachable(unreachable(&why)))?;
     let (source, sink) = prepared(stream, timeouts).map_err(Error::Connection)?;
     let mut connection = Stateful::new(source, SocketWriter(sink));
+    connection.send(&git_request(url)?).map_err(Error::Connection)?;
+    Ok(connection)
+}
+
+/// The first packet to a git:// server, which names the repository.
+pub fn git_request(url: &Url) -> Result<Vec<u8>, Error> {
     let path = url.decoded_path()?;
     let host = format!("\0host={}\0\0version=2\0", url.authority);
     let request = [b"git-upload-pack ", path.as_slice(), host.as_bytes()].concat();
@@ -102,8 +108,7 @@ pub fn open_git(
     }
     let mut packet = Vec::new();
     write_data(&request, &mut packet);
-    connection.send(&packet).map_err(Error::Connection)?;
-    Ok(connection)
+    Ok(packet)
 }
 
 /// Why there is no connection.

@@ -52,7 +52,7 @@ mod remote;
 mod url;
 
 pub use self::http::{HttpConnection, HttpMessages, HttpOptions, ProxyOptions, TlsOptions, open_http};
-pub use connect::{Stateful, Timeouts, open_git};
+pub use connect::{Stateful, Timeouts, git_request, open_git};
 pub use credentials::{BasicCredentials, CredentialSource, NoCredentials};
 pub use error::Error;
 pub use remote::{Listener, Remote};

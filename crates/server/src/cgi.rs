@@ -73,6 +73,16 @@ pub struct CgiRequest {
     pub version: ProtocolVersion,
 }
 
+/// Takes the name of a service, what a response says before the session, and the input and output of the
+/// session; returns the input and output to use instead.
+pub type WrapSession<'w> = dyn for<'s> Fn(
+        &'static str,
+        &[u8],
+        &'s mut (dyn Read + Send),
+        &'s mut dyn ClientSink,
+    ) -> (Box<dyn Read + Send + 's>, Box<dyn ClientSink + 's>)
+    + 'w;
+
 /// A request that is refused.
 #[derive(Debug)]
 struct Refused {
@@ -95,16 +105,17 @@ impl Refused {
     }
 }
 
-/// Answers one request. Of `settings` only those about repositories and calls apply. Errors are for the log
-/// of the web server: the client has its answer by then.
+/// Answers one request. Of `settings` only those about repositories and calls apply. `wrap` may observe the
+/// session. Errors are for the log of the web server: the client has its answer by then.
 pub fn http_backend<S: Sink>(
     request: &CgiRequest,
     settings: &Settings,
     input: FdSource,
     output: S,
+    wrap: &WrapSession<'_>,
 ) -> Result<(), String> {
     let mut backend =
-        Backend { request, settings, client: CgiSink { client: StreamSink::new(output), head: None } };
+        Backend { request, settings, wrap, client: CgiSink { client: StreamSink::new(output), head: None } };
     let Err(refused) = backend.answer(input) else { return Ok(()) };
     if !backend.client.has_sent() {
         let Refused { status, header, .. } = &refused;
@@ -124,6 +135,7 @@ pub fn http_backend<S: Sink>(
 struct Backend<'a, S> {
     request: &'a CgiRequest,
     settings: &'a Settings,
+    wrap: &'a WrapSession<'a>,
     client: CgiSink<S>,
 }
 
@@ -155,7 +167,7 @@ impl<S: Sink> Backend<'_, S> {
                     _ => service.announcement(),
                 };
                 self.client.head = Some([&CgiHead::of_service(service.advertisement()), prefix].concat());
-                self.call(service, repository, CallMode::Advertise, &mut io::empty())
+                self.call(service, repository, CallMode::Advertise, prefix, &mut io::empty())
             }
             Route::Call(service, path) => {
                 let repository = self.open(&path)?;
@@ -170,7 +182,7 @@ impl<S: Sink> Backend<'_, S> {
                 }
                 let mut body = self.body(service, &repository, input)?;
                 self.client.head = Some(CgiHead::of_service(service.result()));
-                self.call(service, repository, CallMode::StatelessRpc, &mut *body)
+                self.call(service, repository, CallMode::StatelessRpc, &[], &mut *body)
             }
             Route::File(file, path) => {
                 let repository = self.open(&path)?;
@@ -298,6 +310,7 @@ impl<S: Sink> Backend<'_, S> {
         service: Service,
         repository: Repository,
         mode: CallMode,
+        announcement: &[u8],
         input: &mut (dyn Read + Send),
     ) -> Result<(), Refused> {
         let address = self.request.remote_address.as_deref().filter(|address| !address.is_empty());
@@ -316,7 +329,9 @@ impl<S: Sink> Backend<'_, S> {
             // Git's program shows them.
             paths: PathNames::default(),
         };
-        let ended = call.serve(self.settings, input, &mut self.client, &RealClock::default());
+        let (mut input, mut client) = (self.wrap)(service.name(), announcement, input, &mut self.client);
+        let ended = call.serve(self.settings, &mut *input, &mut *client, &RealClock::default());
+        drop((input, client));
         ended.map_err(|error| Refused::new(status_of(error.kind()), error))?;
         // An empty request gets an empty answer.
         self.client.finish().map_err(Refused::broken)

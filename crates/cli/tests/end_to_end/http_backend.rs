@@ -260,6 +260,47 @@ fn services() {
     check_get(&root, "/never.git/info/refs", "service=git-receive-pack", &user);
 }
 
+/// The trace of a request in the form without times.
+fn packets(
+    program: fn(&Path, &[(&str, &str)], &[u8]) -> Reply,
+    root: &Root,
+    request: &[(&str, &str)],
+    body: &[u8],
+) -> String {
+    let trace = root.path().join("trace");
+    let variables = [("GIT_TRACE_PACKET", trace.to_str().unwrap()), ("GIT_TRACE_BARE", "1")];
+    program(root.path(), &[request, &variables].concat(), body);
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_file(trace).unwrap();
+    lines
+}
+
+#[test]
+fn packets_are_traced() {
+    let root = Root::new();
+    let advertised = [
+        ("REQUEST_METHOD", "GET"),
+        ("PATH_INFO", "/a.git/info/refs"),
+        ("QUERY_STRING", "service=git-upload-pack"),
+    ];
+    for version in ["version=0", "version=1", "version=2"] {
+        let request = [&advertised[..], &[("GIT_PROTOCOL", version)]].concat();
+        let (expect, got) = (packets(stock, &root, &request, b""), packets(ours, &root, &request, b""));
+        assert!(expect.contains("packet:  upload-pack> "), "{expect}");
+        assert_eq!(got, expect, "{version}");
+    }
+    let ls_refs = Script::new().line("command=ls-refs").delim().line("peel").flush();
+    let request = [
+        ("REQUEST_METHOD", "POST"),
+        ("PATH_INFO", "/a.git/git-upload-pack"),
+        ("CONTENT_TYPE", UPLOAD),
+        ("GIT_PROTOCOL", "version=2"),
+    ];
+    let expect = packets(stock, &root, &request, ls_refs.bytes());
+    assert!(expect.contains("packet:  upload-pack< peel\n"), "{expect}");
+    assert_eq!(packets(ours, &root, &request, ls_refs.bytes()), expect);
+}
+
 #[test]
 fn calls() {
     let root = Root::new();

@@ -32,6 +32,7 @@ use crate::http_remote::{self, Messages};
 use crate::init;
 use crate::options::CloneOptions;
 use crate::progress;
+use crate::trace2::packets::TracedConnection;
 
 /// Implements `git clone` with `--bare` or `--mirror`. Before anything is written, `watch` gets a handle with
 /// which a signal handler can remove an unfinished clone.
@@ -119,6 +120,8 @@ impl CloneJob<'_> {
             Scheme::Git => {
                 let mut say = |text: &str| messages.verbose(text);
                 let connection = packrace_client::open_git(&url, timeouts, &mut say)?;
+                let first = packrace_client::git_request(&url)?;
+                let connection = TracedConnection::new(self.call, connection, &first);
                 let mut remote = open(connection, &agent, timeouts)?;
                 self.take_from(&mut remote)?;
                 remote.end_stateful();
@@ -130,6 +133,7 @@ impl CloneJob<'_> {
                 let options = http_remote::options(self.call, &self.config, &url, &remote, timeouts)?;
                 let mut source = http_remote::credentials(self.call, &self.config);
                 let connection = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
+                let connection = TracedConnection::new(self.call, connection, &[]);
                 self.take_from(&mut open(connection, &agent, timeouts)?)
             }
         }

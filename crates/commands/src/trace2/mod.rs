@@ -6,7 +6,7 @@
 mod event;
 mod formats;
 mod normal;
-pub(crate) mod packets;
+pub mod packets;
 mod params;
 mod perf;
 mod recorder;

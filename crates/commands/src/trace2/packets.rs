@@ -1,10 +1,11 @@
-//! `GIT_TRACE_PACKET` (git(1)): a line for each packet of a session on standard input and output.
+//! `GIT_TRACE_PACKET` (git(1)): a line for each packet of a session, of a server and of a client.
 
 use std::fmt::Write as _;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use packrace_client::ServerConnection;
 use packrace_server::send::outbox::{ClientSink, GatherBatch};
 
 use super::formats::classic_line;
@@ -18,15 +19,14 @@ const MAX_PACKET: usize = 65_520;
 
 /// Where the lines of a session go.
 struct PacketLog {
-    service: &'static str,
     is_bare: bool,
     writer: TraceWriter,
     errors: ErrorOutput,
 }
 
 impl PacketLog {
-    fn line(&mut self, direction: char, content: &str) {
-        let text = format!("packet: {:>12}{direction} {content}", self.service);
+    fn line(&mut self, name: &str, direction: char, content: &str) {
+        let text = format!("packet: {name:>12}{direction} {content}");
         let line = classic_line(Timestamp::now(), self.is_bare, &text);
         // A trace that cannot be written must not end the session.
         let _ = match &mut self.writer {
@@ -40,9 +40,25 @@ impl PacketLog {
 const LENGTH_BYTES: usize = 4;
 const WITH_FIRST_BYTE: usize = 5;
 
+/// What is shown of the side-band packets of a session.
+enum Bands {
+    /// Nothing.
+    LeftOut,
+    /// The packets within band 1, which are the report of a push.
+    Report(Box<PacketScan>),
+    /// That a pack begins, and all of the other bands, from `packfile` on.
+    Received { is_open: bool, has_pack: bool },
+}
+
+impl Bands {
+    const RECEIVED: Bands = Bands::Received { is_open: false, has_pack: false };
+}
+
 /// Finds the packets in the bytes of one direction.
 struct PacketScan {
     log: Arc<Mutex<PacketLog>>,
+    /// Who reads or writes the packets.
+    name: &'static str,
     direction: char,
     /// The beginning of a packet, and how much of it is needed next.
     pending: Vec<u8>,
@@ -51,28 +67,30 @@ struct PacketScan {
     length: usize,
     /// Bytes of a side-band that are left out.
     to_skip: usize,
-    /// The packets within side-band 1, of a push.
-    inner: Option<Box<PacketScan>>,
+    bands: Bands,
     /// A pack follows, or bytes that are no packets.
     is_over: bool,
 }
 
 impl PacketScan {
-    fn new(log: &Arc<Mutex<PacketLog>>, direction: char, has_inner: bool) -> Self {
+    fn new(log: &Arc<Mutex<PacketLog>>, name: &'static str, direction: char, bands: Bands) -> Self {
         PacketScan {
             log: log.clone(),
+            name,
             direction,
             pending: Vec::new(),
             wanted: LENGTH_BYTES,
             length: 0,
             to_skip: 0,
-            inner: has_inner.then(|| Box::new(PacketScan::new(log, direction, false))),
+            bands,
             is_over: false,
         }
     }
 
     fn line(&self, content: &str) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).line(self.direction, content);
+        let name =
+            if matches!(self.bands, Bands::Received { is_open: true, .. }) { "sideband" } else { self.name };
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).line(name, self.direction, content);
     }
 
     fn take(&mut self, mut bytes: &[u8]) {
@@ -94,6 +112,7 @@ impl PacketScan {
         match self.wanted {
             LENGTH_BYTES => self.begin_packet(),
             WITH_FIRST_BYTE if self.is_left_out() => {
+                self.begin_pack();
                 self.to_skip = self.length - WITH_FIRST_BYTE;
                 self.next_packet();
             }
@@ -112,6 +131,9 @@ impl PacketScan {
             _ if self.pending == b"PACK" => self.is_over = true,
             Some(0..=2) => {
                 self.line(&shown(&self.pending));
+                if matches!(self.bands, Bands::Received { .. }) {
+                    self.bands = Bands::RECEIVED;
+                }
                 self.next_packet();
             }
             Some(LENGTH_BYTES) => {
@@ -130,19 +152,32 @@ impl PacketScan {
         self.wanted = LENGTH_BYTES;
     }
 
-    /// Whether this is a packet of a side-band whose content has no packets.
+    /// Whether this is a packet of a side-band whose content is not shown.
     fn is_left_out(&self) -> bool {
-        match self.pending.last() {
-            Some(1) => self.inner.is_none(),
-            Some(2 | 3) => true,
-            _ => false,
+        match (self.pending.last(), &self.bands) {
+            (Some(1), Bands::Report(_)) => false,
+            (band, Bands::Received { is_open, .. }) => *is_open && band == Some(&1),
+            (band, _) => matches!(band, Some(1..=3)),
+        }
+    }
+
+    /// A client shows the first packet of a pack in brief.
+    fn begin_pack(&mut self) {
+        if let Bands::Received { has_pack, .. } = &mut self.bands
+            && !std::mem::replace(has_pack, true)
+        {
+            self.line("PACK ...");
         }
     }
 
     fn end_packet(&mut self) {
-        match (&self.pending[LENGTH_BYTES..], &mut self.inner) {
-            ([1, report @ ..], Some(inner)) => inner.take(report),
-            (content, _) => self.line(&shown(content)),
+        let content = &self.pending[LENGTH_BYTES..];
+        match (content, &mut self.bands) {
+            ([1, report @ ..], Bands::Report(inner)) => return inner.take(report),
+            _ => self.line(&shown(content)),
+        }
+        if let (b"packfile\n", Bands::Received { is_open, .. }) = (content, &mut self.bands) {
+            *is_open = true;
         }
     }
 }
@@ -160,31 +195,54 @@ fn shown(content: &[u8]) -> String {
 }
 
 /// The input or output of a session, of which packets are logged if `GIT_TRACE_PACKET` asks for it.
-pub(crate) struct Traced<T> {
+pub struct Traced<T> {
     inner: T,
     scan: Option<PacketScan>,
 }
 
 /// Wraps the input and output of a service.
-pub(crate) fn traced<I, O>(
-    call: &Call,
-    service: &'static str,
-    input: I,
-    output: O,
-) -> (Traced<I>, Traced<O>) {
-    let log = open(call, service).map(|log| Arc::new(Mutex::new(log)));
-    let scan = |direction, has_inner| Some(PacketScan::new(log.as_ref()?, direction, has_inner));
-    // The report of a push is made of packets, too.
-    let (read, sent) = (scan('<', false), scan('>', service == "receive-pack"));
-    (Traced { inner: input, scan: read }, Traced { inner: output, scan: sent })
+pub fn traced<I, O>(call: &Call, service: &'static str, input: I, output: O) -> (Traced<I>, Traced<O>) {
+    let log = open(call);
+    let scan = |direction, bands| Some(PacketScan::new(log.as_ref()?, service, direction, bands));
+    let mut sent = scan('>', Bands::LeftOut);
+    if service == "receive-pack" {
+        sent = sent.and_then(|inner| scan('>', Bands::Report(Box::new(inner))));
+    }
+    (Traced { inner: input, scan: scan('<', Bands::LeftOut) }, Traced { inner: output, scan: sent })
 }
 
-fn open(call: &Call, service: &'static str) -> Option<PacketLog> {
+/// Logs what names the service in a response over HTTP.
+pub fn trace_announcement(call: &Call, announcement: &[u8]) {
+    if let Some(log) = open(call).filter(|_| !announcement.is_empty()) {
+        PacketScan::new(&log, "git", '>', Bands::LeftOut).take(announcement);
+    }
+}
+
+/// A connection to a server, of which packets are logged if `GIT_TRACE_PACKET` asks for it.
+pub(crate) struct TracedConnection<C> {
+    received: Traced<C>,
+    sent: Option<PacketScan>,
+}
+
+impl<C> TracedConnection<C> {
+    /// What was sent before is `first`.
+    pub(crate) fn new(call: &Call, connection: C, first: &[u8]) -> Self {
+        let log = open(call);
+        let scan = |direction, bands| Some(PacketScan::new(log.as_ref()?, "clone", direction, bands));
+        let mut sent = scan('>', Bands::LeftOut);
+        if let Some(sent) = &mut sent {
+            sent.take(first);
+        }
+        TracedConnection { received: Traced { inner: connection, scan: scan('<', Bands::RECEIVED) }, sent }
+    }
+}
+
+fn open(call: &Call) -> Option<Arc<Mutex<PacketLog>>> {
     const VARIABLE: &str = "GIT_TRACE_PACKET";
     let PacketTraceVariables { target, is_bare } = &call.environment.packet_trace;
     let errors = call.streams.errors.clone();
     match TraceTarget::parse(target)?.open_classic() {
-        Ok(writer) => Some(PacketLog { service, is_bare: *is_bare, writer, errors }),
+        Ok(writer) => Some(Arc::new(Mutex::new(PacketLog { is_bare: *is_bare, writer, errors }))),
         Err(failure) => {
             errors.error_line(format_args!("warning: {}", failure.classic_text(VARIABLE)));
             None
@@ -199,6 +257,36 @@ impl<R: Read> Read for Traced<R> {
             scan.take(buffer.get(..taken).unwrap_or_default());
         }
         Ok(taken)
+    }
+}
+
+impl<C: ServerConnection> Read for TracedConnection<C> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.received.read(buffer)
+    }
+}
+
+impl<C: ServerConnection> BufRead for TracedConnection<C> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.received.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let Traced { inner, scan } = &mut self.received;
+        // What was filled is still there.
+        if let (Some(scan), Ok(bytes)) = (scan, inner.fill_buf()) {
+            scan.take(bytes.get(..amount).unwrap_or_default());
+        }
+        inner.consume(amount);
+    }
+}
+
+impl<C: ServerConnection> ServerConnection for TracedConnection<C> {
+    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        if let Some(scan) = &mut self.sent {
+            scan.take(request);
+        }
+        self.received.inner.send(request)
     }
 }
 
@@ -224,11 +312,13 @@ mod tests {
     use super::*;
     use crate::call::streams::Written;
 
-    fn lines(bytes: &[u8], step: usize, has_inner: bool) -> String {
+    fn lines(bytes: &[u8], step: usize, bands: fn(PacketScan) -> Bands) -> String {
         let written = Written::default();
         let errors = ErrorOutput::new(written.clone());
-        let log = PacketLog { service: "x", is_bare: true, writer: TraceWriter::StandardError, errors };
-        let mut scan = PacketScan::new(&Arc::new(Mutex::new(log)), '>', has_inner);
+        let log = PacketLog { is_bare: true, writer: TraceWriter::StandardError, errors };
+        let log = Arc::new(Mutex::new(log));
+        let new = |bands| PacketScan::new(&log, "x", '>', bands);
+        let mut scan = new(bands(new(Bands::LeftOut)));
         bytes.chunks(step).for_each(|bytes| scan.take(bytes));
         written.text().replace("packet:            x> ", "")
     }
@@ -237,7 +327,7 @@ mod tests {
     fn packets_in_pieces_of_any_length() {
         let bytes = b"000aa\0b\xffc\n00040001000d\x02progress0008\x01pac0000PACK0005";
         for step in 1..bytes.len() {
-            assert_eq!(lines(bytes, step, false), "a\\0b\\377c\n\n0001\n0000\n", "{step}");
+            assert_eq!(lines(bytes, step, |_| Bands::LeftOut), "a\\0b\\377c\n\n0001\n0000\n", "{step}");
         }
     }
 
@@ -245,14 +335,28 @@ mod tests {
     fn report_within_a_side_band() {
         let bytes = b"0017\x01000eunpack ok\n00000000";
         for step in 1..bytes.len() {
-            assert_eq!(lines(bytes, step, true), "unpack ok\n0000\n0000\n", "{step}");
+            assert_eq!(
+                lines(bytes, step, |inner| Bands::Report(Box::new(inner))),
+                "unpack ok\n0000\n0000\n",
+                "{step}"
+            );
+        }
+    }
+
+    #[test]
+    fn pack_that_a_client_receives() {
+        let bytes = b"000dpackfile\n0007\x02a\n0009\x01PACK0006\x01x00000006\x01x";
+        for step in 1..bytes.len() {
+            let shown = lines(bytes, step, |_| Bands::RECEIVED);
+            let shown = shown.replace("packet:     sideband> ", "|");
+            assert_eq!(shown, "packfile\n|\\2a\n|PACK ...\n|0000\n\\1x\n", "{step}");
         }
     }
 
     #[test]
     fn other_bytes_end_the_trace() {
         for bytes in [&b"GET / HTTP/1.0"[..], b"00030000", b"fffffzzz", b"000\xff0000"] {
-            assert_eq!(lines(bytes, 3, false), "");
+            assert_eq!(lines(bytes, 3, |_| Bands::LeftOut), "");
         }
     }
 }

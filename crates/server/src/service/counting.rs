@@ -52,7 +52,7 @@ mod tests {
         is_background: bool,
     }
 
-    impl ClientSink for &mut Recorder {
+    impl ClientSink for Recorder {
         fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
             batch.pieces().for_each(|piece| self.sent.extend_from_slice(piece));
             Ok(())

@@ -10,7 +10,7 @@ use std::process::Output;
 use packrace_testkit::Git;
 
 use self::servers::{Daemon, Web};
-use crate::running::{Server, packrace, stock_git};
+use crate::running::{Server, packrace, packrace_with, stock_git, stock_git_with};
 
 /// A folder of served repositories, and one for clones.
 struct Folder {
@@ -77,6 +77,9 @@ impl Folder {
         assert_eq!(state(&theirs), state(&ours), "{args:?}");
     }
 }
+
+/// Runs a program with these arguments, input and variables.
+type RunWith = fn(&Path, &[&str], &[u8], &[(&str, &str)]) -> Output;
 
 /// The output of a program, without durations.
 fn without_times(said: &str) -> String {
@@ -207,6 +210,34 @@ fn from_packrace_and_from_gits_http_backend() {
             &format!("{base}/detached.git"),
             "d",
         ]);
+    }
+}
+
+/// Traced packets of a clone: what it receives, and its first one. What else it sends has the program's name, and an
+/// order of its own.
+fn traced(program: RunWith, folder: &Folder, url: &str) -> Vec<String> {
+    let (place, trace) = (folder.place("place"), folder.dir.path().join("trace"));
+    let variables = [("GIT_TRACE_PACKET", trace.to_str().unwrap()), ("GIT_TRACE_BARE", "1")];
+    assert!(program(&place, &["clone", "-q", "--bare", url], b"", &variables).status.success());
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_file(trace).unwrap();
+    // Packets between the processes of git are left out.
+    let is_shown = |line: &&str| {
+        !line.ends_with("clone< 0002")
+            && ["clone< ", "sideband< ", "clone> git-upload-pack "].iter().any(|start| line.contains(start))
+    };
+    lines.lines().filter(is_shown).map(str::to_owned).collect()
+}
+
+#[test]
+fn packets_are_traced() {
+    let folder = Folder::new();
+    let (daemon, web) = (Daemon::start(&folder.served()), Web::start(&folder.served()));
+    for base in [format!("git://{}", daemon.address), format!("http://{}", web.address)] {
+        let url = format!("{base}/a.git");
+        let expect = traced(stock_git_with, &folder, &url);
+        assert!(expect.iter().any(|line| line.ends_with("sideband< PACK ...")), "{expect:?}");
+        assert_eq!(traced(packrace_with, &folder, &url), expect);
     }
 }
 

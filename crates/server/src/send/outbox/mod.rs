@@ -46,6 +46,20 @@ pub trait ClientSink: Send {
     fn demote_to_background(&mut self);
 }
 
+impl<C: ClientSink + ?Sized> ClientSink for &mut C {
+    fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
+        (**self).send(batch)
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        (**self).peer_gone()
+    }
+
+    fn demote_to_background(&mut self) {
+        (**self).demote_to_background();
+    }
+}
+
 impl<C: ClientSink + ?Sized> ClientSink for Box<C> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         (**self).send(batch)
