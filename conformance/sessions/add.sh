@@ -664,3 +664,116 @@ conflict
 git add --refresh .
 git add --refresh -v .
 git add --refresh dir2
+
+## pathspecs by the mode of files
+# needs git: 2.55
+# in: sha1 sha256
+# exits: 128 1 128
+repository
+commit a
+commit b
+ln -s a link
+mkdir dir
+echo 1 >dir/file
+stock add dir/file
+chmod +x b
+echo 2 >new
+echo 3 >dir/new
+mkdir untracked
+echo 4 >untracked/file
+git add -n ':(attr:builtin_objectmode=100644)'
+git add -n ':(attr:builtin_objectmode=100755)'
+git add -n ':(attr:builtin_objectmode=120000)'
+git add -n ':(attr:builtin_objectmode=040000)'
+git add -n ':(attr:builtin_objectmode=40000)dir/*'
+git add -n ':(attr:builtin_objectmode)'
+git add -n ':(attr:-builtin_objectmode)'
+git add -n ':(attr:!builtin_objectmode)'
+git add -n . ':(exclude,attr:builtin_objectmode=120000)'
+git add -u ':(attr:builtin_objectmode=100755)'
+stock ls-files -s
+echo changed >>a
+echo changed >>b
+git update-index --again ':(attr:builtin_objectmode=100755)'
+stock status --short
+git stash push ':(attr:builtin_objectmode=120000)'
+git stash push ':(attr:builtin_objectmode=100755)'
+git stash push -u ':(attr:builtin_objectmode=120000)'
+stock status --short
+rm b
+git add -u ':(attr:builtin_objectmode=100644)'
+
+## no attribute file sets the mode
+# masks: words
+# needs git: 2.55
+repository
+commit a
+echo '* builtin_objectmode=120000' >.gitattributes
+git add -n ':(attr:builtin_objectmode=100644)'
+
+## directories in the case that the index has
+# exits: 128
+repository
+git config core.ignoreCase true
+mkdir -p Dir/Sub dir/sub DIR/sub/x dir/SUB new NEW
+echo 1 >Dir/Sub/one
+git add .
+echo 2 >dir/sub/two
+echo 3 >DIR/sub/x/three
+echo 4 >dir/four
+echo 5 >dir/SUB/five
+echo 6 >dir/sub/ONE
+git add -n .
+git add -v .
+stock ls-files -s
+echo 7 >new/a
+echo 8 >NEW/b
+git add -v new NEW
+git add -v dir/sub/none
+echo 9 >dir/sub/nine
+git add -N dir/sub/nine
+echo 10 >dir/sub/ten
+git -c core.ignoreCase=false add dir/sub/ten
+echo 11 >dir/sub/eleven
+git update-index --add dir/sub/eleven
+stock ls-files
+
+## a damaged index is called as git calls it
+# exits: 128 128 128 128 128 128 128 128 128 128
+# state: no-index no-fsck
+history 2
+echo 1 >dir1/new
+head -c 5 .git/index >short
+cp short .git/index
+git add .
+git -C dir1 add new
+git update-index --refresh
+git write-tree
+git stash
+git -C .git write-tree
+GIT_INDEX_FILE=.git/../short git write-tree
+GIT_DIR=.git git add .
+printf 'XXXX' >short
+head -c 40 /dev/zero >>short
+cp short .git/index
+git stash
+git -C dir1 stash list
+git write-tree
+rm .git/index
+
+## wrong values of GIT_ADVICE and of variables of pathspecs
+# needs git: 2.55
+# exits: 128 128 128 1 128
+history 1
+echo dir1 >.gitignore
+mkdir dir0
+echo 1 >dir0/x
+echo dir0 >>.gitignore
+GIT_ADVICE=junk git add
+GIT_ADVICE=junk git add dir0
+GIT_ADVICE=junk git -c advice.addIgnoredFile=false add dir0
+GIT_ADVICE=junk git --no-advice add dir0
+GIT_ADVICE=junk git add .gitignore
+GIT_LITERAL_PATHSPECS=junk git add
+GIT_LITERAL_PATHSPECS=junk git add -A -n
+GIT_LITERAL_PATHSPECS=junk git add .

@@ -591,3 +591,67 @@ stock -C from config uploadpack.allowTipSHA1InWant false
 git init -q --bare to2.git
 git -C to2.git -c protocol.version=0 fetch -q "file://$PWD/from" "$hidden"
 git -C to2.git -c protocol.version=2 fetch -q "file://$PWD/from" "$hidden"
+
+## refetched with another filter
+# state: no-logs
+partial 4 from
+git clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+git -C to.git -c maintenance.auto=false fetch -q --refetch --filter=tree:1 origin
+git -C to.git config remote.origin.partialclonefilter
+git -C to.git -c maintenance.auto=false fetch -q --refetch --filter=blob:limit=70 origin
+git -C to.git config remote.origin.partialclonefilter
+git -C to.git rev-list --objects --missing=print --all | sort
+
+## filters by size
+# exits: 128 128 128 128
+history 3 from
+stock -C from config uploadpack.allowFilter true
+for limit in 0 1 1k 1K 62 63 010 0x3f 1m -1 1kb x ''; do
+    git clone -q --bare --filter=blob:limit=$limit "file://$PWD/from" to.git 2>/dev/null; echo $?
+    stock -C to.git cat-file --batch-all-objects --batch-check 2>/dev/null
+    rm -rf to.git
+done
+git clone -q --bare --filter=tree:2 --filter=blob:limit=1k --filter=tree:1 "file://$PWD/from" to.git
+stock -C to.git config remote.origin.partialclonefilter
+
+## promisor remotes that a client names
+# needs git: 2.55
+stock init -q --bare b.git
+stock -C b.git config promisor.advertise true
+stock -C b.git config remote.lop.promisor true
+stock -C b.git config remote.lop.url u
+stock -C b.git config remote.lop.token t
+for fields in token,partialCloneFilter 'token, x' foo ' token' '' ,; do
+    stock -C b.git config promisor.sendFields "$fields"
+    GIT_PROTOCOL=version=2 git -C b.git upload-pack --http-backend-info-refs . | grep -a promisor
+done
+packet() { printf '%04x%s' $((${#1} + 4)) "$1"; }
+for names in lop other 'lop;other' ';lop' 'lo%70' '%zz' ''; do
+    { packet command=ls-refs; packet "promisor-remote=$names"; printf 00010000; } |
+        GIT_PROTOCOL=version=2 git -C b.git upload-pack --stateless-rpc .
+done
+
+## shallow clones above a commit that is missing
+# exits: 128 128
+history 5 src
+lost=$(stock -C src rev-parse HEAD~2)
+rm -f "src/.git/objects/$(echo $lost | cut -c1-2)/$(echo $lost | cut -c3-)"
+for version in 0 2; do
+    for depth in 1 2; do
+        git -c protocol.version=$version clone -q --bare --depth=$depth "file://$PWD/src" to.git
+        cat to.git/shallow
+        rm -rf to.git
+    done
+    git -c protocol.version=$version clone -q --bare --depth=3 "file://$PWD/src" to.git 2>/dev/null
+done
+rm -rf src
+
+## settings of packs that make no sense on the server
+# exits: 128 128 128
+# needs git: 2.55
+history 1 src
+for setting in 'pack.depth x' 'pack.threads -1' 'pack.windowMemory x'; do
+    stock -C src config $setting
+    git clone -q --bare "file://$PWD/src" to.git 2>&1 | grep -a '^remote: fatal'
+    stock -C src config --unset ${setting% *}
+done

@@ -290,3 +290,26 @@ GIT_CONFIG_GLOBAL=$PWD/config git init -q new
 rm -r new
 GIT_CONFIG_GLOBAL=$PWD/config git init -q -b main new
 rm -r new config
+
+## a template with a HEAD leaves the hash open
+# exits: 128
+# state: no-config
+mkdir template
+echo 'ref: refs/heads/other' >template/HEAD
+git init --template="$PWD/template" --object-format=sha256 one
+git -C one config extensions.objectFormat
+cat one/.git/HEAD
+GIT_DEFAULT_HASH=sha256 git init -q --template="$PWD/template" --bare two
+git -C two config extensions.objectFormat
+git init --object-format=sha1 one
+rm -r two
+
+## directories of objects that cannot be made
+# exits: 1 1 1
+# state: no-files no-fsck
+mkdir template
+echo text >template/objects
+git init -q --template="$PWD/template" one
+git init -q --template="$PWD/template" --bare two
+GIT_OBJECT_DIRECTORY="$PWD/template/objects/x" git init -q --template= three
+rm -rf one two three

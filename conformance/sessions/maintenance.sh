@@ -1175,3 +1175,143 @@ cp "$pack" whole
 git multi-pack-index verify
 cp whole "$pack"
 rm objects/pack/pack-00.idx
+
+## chains of deltas are as long as is allowed
+# needs git: 2.55
+# exits: 129 129
+repository
+n=0
+while [ $n -lt 60 ]; do
+    n=$((n + 1))
+    echo "$n" >>file
+    seq 100 400 >>file
+    stock add file
+    stock commit -q -m "$n"
+done
+longest() { stock verify-pack -v .git/objects/pack/*.idx | sed -n 's/^chain length = \([0-9]*\).*/\1/p' | sort -n | tail -n 1; }
+within() { [ "$(longest || echo 0)" -le "$1" ] && echo "within $1"; }
+for depth in 1 2 10; do
+    git repack -adfq --depth=$depth
+    within $depth
+done
+git repack -adfq --depth=55 --window=60
+within 55
+[ "$(longest)" -gt 20 ] && echo long
+git repack -adq --depth=5
+within 5
+git -c pack.depth=7 repack -adfq
+within 7
+git repack -adfq --depth=10 --path-walk
+within 10
+git repack -adfq --depth=0
+longest
+for depth in -1 4096 x; do
+    git repack -adfq --depth=$depth
+    git pack-objects --all -q --stdout --depth=$depth </dev/null >/dev/null
+done
+
+## bitmaps of preferred tips
+# needs git: 2.55
+# masks: pack-names
+history 300
+stock update-ref refs/tips/a HEAD~133
+stock update-ref refs/tips/b/c HEAD~171
+# indexed COMMIT...: whether these have bitmaps.
+indexed() {
+    for commit; do stock rev-list --test-bitmap "$commit" 2>&1 | tail -n 1; done
+}
+for tips in refs/tips refs/tips/; do
+    git -c pack.preferBitmapTips=$tips repack -adqb
+    indexed HEAD HEAD~133 HEAD~171
+done
+git -c pack.preferBitmapTips=refs/tips/b repack -adqb
+indexed HEAD HEAD~171
+rm .git/objects/pack/multi-pack-index*
+git -c pack.preferBitmapTips=refs/tips multi-pack-index write --bitmap
+indexed HEAD HEAD~133 HEAD~171
+
+## a chain of commit-graphs on one of an alternate
+# exits: 1 1
+history 3 base
+stock -C base commit-graph write --reachable --split=no-merge
+stock clone -q -s base al
+(cd al && commit more)
+git -C al commit-graph write --reachable --split=no-merge
+git -C al commit-graph verify
+chmod -R u+w base/.git/objects/info/commit-graphs
+file=$(ls base/.git/objects/info/commit-graphs/*.graph)
+tree=$(stock -C base rev-parse HEAD^{tree} | cut -c1-8 | sed 's/../\\x&/g')
+at=$(grep -obUaP "$tree" "$file" | head -n 1 | cut -d: -f1)
+printf x | dd of="$file" bs=1 seek=$((at + 3)) conv=notrunc status=none
+git -C al commit-graph verify
+git -C al commit-graph verify --shallow
+git -C al commit-graph verify --no-shallow
+rm -r al/.git/objects/info/commit-graphs
+git -C al commit-graph verify
+
+## a size multiple of nothing is the usual one
+for size in --size-multiple=0 --no-size-multiple --size-multiple=1; do
+    repository work
+    for n in 1 2 3; do
+        (cd work && commit $n)
+        git -C work commit-graph write --reachable --split $size
+        ls work/.git/objects/info/commit-graphs | wc -l
+    done
+    rm -rf work
+done
+
+## a multi-pack-index that has all packs stays
+# needs git: 2.55
+history 3
+stock repack -dq
+commit one
+stock repack -dq
+git multi-pack-index write --bitmap
+cp .git/objects/pack/multi-pack-index before
+git multi-pack-index write
+cmp before .git/objects/pack/multi-pack-index
+ls .git/objects/pack | grep -c bitmap
+commit two
+stock repack -dq
+git multi-pack-index write
+cmp -s before .git/objects/pack/multi-pack-index || echo another
+ls .git/objects/pack | grep -c bitmap
+rm before
+
+## children of a trace
+children() {
+    grep -o '"event":"child_start".*' "$PWD/../trace" | grep -o '"use_shell.*'
+    grep '"event":"child_exit"' "$PWD/../trace" | grep -o '"code":[0-9]*'
+    rm "$PWD/../trace"
+}
+history 3
+GIT_TRACE2_EVENT="$PWD/../trace" git repack -adq
+children | sed 's/","--quiet.*/"/'
+commit one
+printf '003ewant %s no-progress\n00000009done\n' $(stock rev-parse HEAD) | GIT_TRACE2_EVENT="$PWD/../trace" git upload-pack . >/dev/null
+children
+stock init -q --bare ../to.git
+GIT_TRACE2_EVENT="$PWD/../trace" git push -q ../to.git main
+children | grep -o '"unpack-objects","--pack_[^"]*"\|"rev-list.*'
+stock -C ../to.git config receive.unpackLimit 1
+commit two
+GIT_TRACE2_EVENT="$PWD/../trace" git push -q ../to.git main
+children | grep -o '"index-pack","--stdin","--pack_[^"]*"\|"rev-list.*'
+
+## what a trace says of the index, and the patterns of messages
+# exits: 1 128 128
+events() {
+    GIT_TRACE2_EVENT="$PWD/../trace" git "$@"
+    grep -o '"category":"\(cache_tree\|read_directory\)","\(label\|key\)":"[^"]*"' ../trace | grep -v '"read"'
+    grep -o '"refresh[^}]*\|"fmt":[^}]*' ../trace
+    rm ../trace
+}
+history 2
+echo new >dir1/file1
+touch file1
+events update-index --refresh
+events update-index dir1/file1
+events write-tree
+events write-tree
+events update-ref refs/heads/x nothing
+events update-ref refs/heads/x 'no thing'

@@ -337,3 +337,14 @@ echo 1 >a
 printf 'a\r\n"a"\r\na\n' | git hash-object --stdin-paths
 printf 'a\r' | git hash-object --stdin-paths
 printf 'a\r\r\n' | git hash-object --stdin-paths
+
+## unpack-objects of a large file, synced in each way
+seq 1 200000 >big
+repository from; mv big from; cd from; stock add big; tick; stock commit -q -m one; cd ..
+echo HEAD | stock -C from pack-objects --revs --stdout -q >pack
+for setting in core.fsyncMethod=fsync core.fsyncMethod=batch core.bigFileThreshold=64k; do
+    stock init -q --bare to.git
+    git -C to.git -c $setting -c core.fsync=all unpack-objects -q <pack
+    stock -C to.git cat-file --batch-all-objects --batch-check
+    rm -rf to.git
+done

@@ -435,3 +435,42 @@ chosen "--shallow $(stock rev-parse HEAD~2)" HEAD HEAD~2
 chosen "--shallow $head" 'HEAD^{/Change 1}' 2>&1
 chosen "--shallow $head" "HEAD^!"
 chosen '--shallow HEAD' HEAD 2>&1
+
+## packs by a walk of paths
+# needs git: 2.55
+history 20
+stock tag -a -m note v1 HEAD~3
+stock tag tree HEAD~2:dir1
+sparse=$(printf '/*\n!/*/\n/dir1/\n' | stock hash-object -w --stdin)
+listed() {
+    echo "$*"
+    git index-pack p.pack >/dev/null 2>&1 || stock index-pack --fix-thin -o p.idx p.pack >/dev/null 2>&1
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+for bitmap in '' b; do
+    git repack -adq$bitmap
+    for form in --all '--all --no-reuse-delta' '--all --filter=blob:none' "--all --filter=sparse:oid=$sparse" '--all --filter=tree:1'; do
+        git pack-objects --path-walk -q --stdout $form </dev/null >p.pack
+        listed $form
+    done
+    for form in --revs '--revs --sparse' '--revs --include-tag'; do
+        printf 'HEAD\n^HEAD~4\n' | git pack-objects --path-walk -q --stdout $form >p.pack
+        listed $form
+    done
+    printf 'HEAD\n^HEAD~4\n' | git pack-objects --path-walk --revs --thin -q --stdout >p.pack
+    stock index-pack --fix-thin --stdin <p.pack >/dev/null
+    rm p.pack
+    stock rev-list --objects HEAD~3 | git pack-objects --path-walk -q --stdout >p.pack
+    listed names
+    git -c pack.usePathWalk=true pack-objects --all -q --stdout </dev/null >p.pack
+    listed pack.usePathWalk
+done
+git repack -adfq --path-walk
+
+## cruft, packs and islands
+# needs git: 2.55
+# exits: 128
+history 2
+git pack-objects --stdin-packs --cruft out </dev/null
+git pack-objects --all -q --delta-islands --path-walk --stdout </dev/null >/dev/null

@@ -355,3 +355,112 @@ history 1
 for setting in core.abbrev=x user.name receive.hideRefs transfer.hideRefs; do
     printf 0000 | git -c $setting receive-pack .
 done
+
+## pushed without thin packs
+repository from; stock init -q --bare to.git
+cd from
+for number in 1 2 3; do
+    seq 1 300 >big; echo $number >>big; stock add big; tick; stock commit -q -m $number
+    git push -q --no-thin ../to.git main
+    git push -q --no-thin --thin ../to.git main:refs/heads/other
+done
+stock -C ../to.git for-each-ref
+
+## refs of one level are pushed
+# exits: 1 128 1
+history 1 from
+stock init -q --bare to.git
+for ref in refs/one one HEAD refs/ refs/heads; do
+    git -C from push -q ../to.git HEAD:$ref 2>&1 | sed 's/^To.*//'
+done
+stock -C to.git for-each-ref
+
+## a list of bad objects may have comments
+history 1
+git init -q --bare to.git
+stock -C to.git config receive.fsckObjects true
+bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock rev-parse HEAD^{tree})" | stock hash-object -t commit --literally -w --stdin)
+printf '# known\n\n  \n%s # one\n' "$bad" >to.git/known
+stock -C to.git config receive.fsck.skipList known
+git push -q to.git "$bad":refs/heads/one
+printf '%s\r\n' "$bad" >to.git/known
+git push -q to.git "$bad":refs/heads/two
+
+## refs that lead to nothing are deleted
+# in: files reftable
+# needs git: 2.55
+history 2 src
+stock init -q --bare --ref-format=$(stock -C src rev-parse --show-ref-format) to.git
+printf '#!/bin/sh\necho post-receive; cat\n' >to.git/hooks/post-receive
+chmod +x to.git/hooks/post-receive
+stock -C to.git symbolic-ref refs/heads/sym refs/heads/no
+git -C src push ../to.git :refs/heads/sym
+stock -C to.git symbolic-ref refs/heads/sym
+git -C src push ../to.git :refs/heads/none main:refs/heads/new
+git -C src push --atomic ../to.git :refs/heads/none :refs/heads/new
+
+## broken refs are not deleted
+# exits: 1 1 1 1 1
+# needs git: 2.55
+history 2 src
+stock init -q --bare to.git
+echo junk >to.git/refs/heads/junk
+git -C src push ../to.git :refs/heads/junk
+cat to.git/refs/heads/junk
+: >to.git/refs/heads/empty
+git -C src push ../to.git :refs/heads/empty
+ln -s loop to.git/refs/heads/loop
+git -C src push ../to.git :refs/heads/loop
+for target in refs/heads/junk refs/heads/..x; do
+    echo "ref: $target" >to.git/refs/heads/sym
+    git -C src push ../to.git :refs/heads/sym
+done
+rm to.git/refs/heads/*
+
+## lists of bad objects that cannot be read
+# exits: 1 1 1 1 1 1 1 1
+# needs git: 2.55
+history 1 src
+stock init -q --bare to.git
+stock -C to.git config receive.fsckObjects true
+: >to.git/list
+echo abc >to.git/wrong
+for limit in 100 1; do
+    stock -C to.git config receive.unpackLimit $limit
+    for list in nothere wrong '' list,list2; do
+        stock -C to.git config receive.fsck.skipList "$list"
+        git -C src push ../to.git main 2>&1
+    done
+done
+stock -C to.git config receive.fsck.skipList ':(optional)nothere'
+git -C src push ../to.git main
+
+## an option of what the hook proc-receive refuses
+# state: no-files
+# exits: 1 1
+history 2 src
+proc_receive pr 'pkt "ng refs/for/main no"; pkt "option refname refs/heads/a"'
+git -C src push ../pr main:refs/for/main
+proc_receive pr 'pkt "ng refs/for/main no"; pkt "option fall-through"; pkt "ok refs/for/b"'
+git -C src push ../pr main:refs/for/main main:refs/for/b main:refs/heads/x
+
+## settings of a server that receives
+# exits: 128 128 128
+# needs git: 2.55
+history 1 src
+stock init -q --bare to.git
+for setting in 'receive.autogc x' 'gpg.minTrustLevel foo' 'receive.certNonceSlop x'; do
+    stock -C to.git config $setting
+    git -C src push ../to.git main
+    stock -C to.git config --unset ${setting% *}
+done
+stock -C to.git config gpg.minTrustLevel FULLY
+git -C src push ../to.git main
+
+## index-pack of settings that make no sense, outside of a repository
+# exits: 128 128 128 128 128 128
+# needs git: 2.55
+mkdir plain; cd plain
+for option in --fsck-objects=foo=warn --fsck-objects=missingEmail=nope --fsck-objects=skipList=nothere --index-version=9 --object-format=md5 -v; do
+    git index-pack --stdin $option </dev/null
+done

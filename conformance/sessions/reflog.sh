@@ -374,3 +374,23 @@ done
 git update-ref refs/heads/x 'HEAD@{3am yesterday}'
 git update-ref refs/heads/y 'HEAD@{1x}'
 git update-ref refs/heads/z 'HEAD@{foo}'
+
+## times of reflogs that are none, and reflogs of refs that are none
+# needs git: 2.55
+# exits: 128 128 128 128 128 255 255 255
+# state: no-fsck
+history 2
+stock commit -q --allow-empty -m one
+git -c gc.reflogExpire reflog expire --all
+git -c gc.reflogExpireUnreachable reflog expire --expire=now main
+git -c gc.refs/x.reflogExpire reflog expire --all
+git -c gc.reflogExpireUnreachable=maybe reflog expire --expire=never --expire-unreachable=never main
+printf '[gc]\n\treflogExpire = maybe\n' >>.git/config
+git reflog expire --all
+stock config --unset gc.reflogExpire
+stock symbolic-ref HEAD refs/heads/new
+git reflog expire --expire=now HEAD
+git reflog drop HEAD
+git reflog delete 'HEAD@{0}'
+git reflog exists HEAD
+stock symbolic-ref HEAD refs/heads/main

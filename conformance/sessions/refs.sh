@@ -561,3 +561,86 @@ link refs/heads/main
 link ../../none/x
 link ../x/../heads/main
 link none
+
+## refs to leave out are left out of what others see, too
+# in: files
+# needs git: 2.55
+# state: no-fsck no-objects
+history 3
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/missing
+echo nothing >.git/refs/heads/broken
+cp .git/refs/heads/main .git/refs/heads/a..b
+export GIT_REF_PARANOIA=0
+git for-each-ref
+git for-each-ref --contains main
+git show-ref
+git refs list
+git upload-pack --advertise-refs . 2>&1 >/dev/null
+git receive-pack --advertise-refs . 2>&1 >/dev/null
+git ls-remote . 2>/dev/null
+git commit-graph write --reachable
+git pack-objects --all --stdout </dev/null 2>&1 >/dev/null
+rm .git/refs/heads/missing .git/refs/heads/broken .git/refs/heads/a..b
+
+## broken refs and refs to nothing, told by those who list them
+# in: files
+# needs git: 2.55
+# state: no-fsck no-objects
+# exits: 128 128 128 128 128 128 128
+history 3
+stock branch a
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/missing
+git for-each-ref
+git for-each-ref --sort=refname
+git for-each-ref --format='%(refname) %(objecttype)' refs/heads
+git pack-objects --all --stdout </dev/null
+git repack -adq
+rm .git/refs/heads/missing
+echo nothing >.git/refs/heads/broken
+git for-each-ref
+git commit-graph write --reachable
+git upload-pack --advertise-refs . 2>&1 >/dev/null
+git pack-objects --all --stdout </dev/null
+GIT_REF_PARANOIA=maybe git commit-graph write --reachable
+GIT_REF_PARANOIA=maybe git commit-graph write
+rm .git/refs/heads/broken
+
+## links that lead to themselves
+# in: files
+# exits: 128 1 128 1 128
+# state: no-fsck
+history 2
+ln -s self .git/refs/heads/self
+ln -s two .git/refs/heads/one
+ln -s one .git/refs/heads/two
+git for-each-ref
+git show-ref
+git symbolic-ref refs/heads/self
+git show-ref --exists refs/heads/one
+git update-ref refs/heads/self HEAD
+git update-ref -d refs/heads/two
+git show-ref --verify refs/heads/one
+ls .git/refs/heads
+rm .git/refs/heads/self .git/refs/heads/one .git/refs/heads/two
+
+## exists, list, optimize
+# needs git: 2.55
+# masks: usage
+# exits: 2 2 128 128 129
+history 4
+stock branch other HEAD~2
+git refs exists refs/heads/main
+git refs exists refs/heads/none
+git refs exists HEAD
+git refs exists refs/heads
+git refs exists
+git refs exists a b
+git refs list
+git refs list --count=1 --sort=-refname --format='%(refname:short)' 'refs/heads/*'
+git refs list --points-at=HEAD
+git refs optimize
+cat .git/packed-refs
+stock branch third
+git refs optimize --include='refs/heads/t*' --no-prune
+git refs optimize --auto
+git refs optimize more

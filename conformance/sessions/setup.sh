@@ -517,3 +517,68 @@ unset GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS GIT_LITERAL_PA
 export GIT_REF_PARANOIA=maybe
 git repack -q
 git pack-objects --all -q p </dev/null
+
+## a shallow file with more than names, and with less
+# exits: 128 128
+# state: no-fsck
+history 3
+id=$(stock rev-parse HEAD~1)
+printf '%s\r\n' "$id" >.git/shallow
+git for-each-ref --format='%(ahead-behind:HEAD~1)'
+git pack-objects --all --stdout </dev/null | stock index-pack --stdin >/dev/null
+printf '%s and more' "$id" >.git/shallow
+git for-each-ref --format='%(ahead-behind:HEAD~1)'
+printf '%s\n\n' "$id" >.git/shallow
+git for-each-ref --format='%(ahead-behind:HEAD~1)' 2>/dev/null
+git pack-objects --all --stdout </dev/null 2>/dev/null
+rm .git/shallow
+
+## settings of uploading that need values
+# needs git: 2.55
+# exits: 128 128 128 128
+history 1
+git -c uploadpack.packObjectsHook upload-pack --advertise-refs .
+git -c uploadpack.hideRefs upload-pack --advertise-refs .
+git -c transfer.hideRefs upload-pack --advertise-refs .
+git -c fsck.skipList refs verify
+stock config uploadpack.packObjectsHook ''
+sed 's/ = *$//' .git/config >changed
+mv changed .git/config
+git upload-pack --advertise-refs . | wc -l
+
+## traces to descriptors that are closed or only read, and to a full disk
+# says: unable to write trace for GIT_TRACE_PACKET: Bad file descriptor
+history 1
+stock hash-object -t blob --stdin </dev/null >file
+for name in GIT_TRACE GIT_TRACE_SETUP GIT_TRACE_PERFORMANCE GIT_TRACE2; do
+    for value in 7 /dev/full; do
+        (
+            export GIT_TRACE2_DST_DEBUG=1
+            export $name=$value
+            git show-ref
+            git show-ref 7<file
+        )
+    done
+done
+GIT_TRACE2=7 git show-ref
+GIT_TRACE_PACKET=7 git upload-pack --advertise-refs . | wc -l
+GIT_TRACE_PACKET=7 git upload-pack --advertise-refs . 7<file | wc -l
+GIT_TRACE=7 GIT_TRACE_BARE=1 git show-ref 7>trace
+cat file trace
+rm file trace
+
+## a linked work tree has settings of its own
+# exits: 128
+history 3
+stock config extensions.worktreeConfig true
+stock worktree add -q linked
+stock config --worktree core.fileMode true
+stock -C linked config --worktree core.fileMode false
+chmod +x dir1/file1 linked/dir1/file1
+git add -u
+git -C linked add -u
+stock -C linked ls-files -s
+stock -C linked config --worktree index.version 4
+git -C linked update-index --force-write-index
+printf '[x\n' >>.git/worktrees/linked/config.worktree
+git -C linked add -u

@@ -123,3 +123,35 @@ rm .git/refs/tags/bad..name
 echo junk >.git/refs/tags/sad
 git show-ref
 rm .git/refs/tags/sad
+
+## negative and long lengths
+# in: files sha1 sha256
+# exits: 129
+history 2
+stock tag -a -m note heavy
+git show-ref --hash=-1
+git show-ref --hash=-1 -d
+git show-ref -s-1
+git show-ref --hash
+git show-ref --hash=0
+git show-ref --hash=1
+git show-ref --hash=100
+git show-ref --hash=4294967297
+git show-ref --hash=2147483648
+git show-ref --abbrev=-1
+git show-ref --abbrev=-99999999999
+git show-ref --abbrev
+git -c core.abbrev=10 show-ref --abbrev
+git show-ref --abbrev=9 --hash
+git show-ref --verify --hash=-7 refs/heads/main
+git show-ref --hash=junk
+
+## settings of the usual length
+# exits: 128 128
+history 2
+git -c core.abbrev=0 show-ref
+git -c core.abbrev=-1 show-ref --abbrev
+git -c core.abbrev= show-ref --abbrev
+git -c core.abbrev=NO show-ref --abbrev
+git -c core.abbrev=Auto show-ref --abbrev
+git -c core.abbrev=12 show-ref --abbrev

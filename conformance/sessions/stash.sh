@@ -1478,3 +1478,34 @@ history 3
 echo x >>dir1/file1
 GIT_ATTR_SOURCE=nothing git stash
 git status --short
+
+## store takes unknown options for commits
+# exits: 1 1 1 1 1
+history 2
+echo changed >>dir1/file1
+stash=$(git stash create)
+git stash store --bogus
+git stash store --bogus "$stash"
+git stash store "$stash" -x
+git stash store --bogus -m words "$stash"
+git stash store -q --bogus "$stash"
+stock stash list
+
+## changes within the context of another
+repository
+printf '1\n2\n3\n4\n' >a
+stock add a
+stock commit -q -m b
+printf 'x\n1\n2\n4\n3\n' >a
+git stash -q
+git stash show -p
+
+## -k of paths leaves other files alone
+history 3
+echo x >>dir1/file1
+echo y >>dir2/file2
+git add dir2
+echo z >>dir2/file2
+git stash push -q -k -- dir1
+cat dir2/file2
+git stash show -p

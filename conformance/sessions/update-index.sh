@@ -509,3 +509,15 @@ history 1
 cp dir1/file1 other
 mv other dir1/file1
 GIT_ATTR_SOURCE=nothing git update-index --refresh
+
+## a repository of another hash
+# needs git: 2.55
+# exits: 128 128
+repository
+commit a
+stock init -q --object-format=sha256 long
+(cd long && commit q)
+git update-index --add long
+git add long
+stock ls-files -s
+rm -rf long

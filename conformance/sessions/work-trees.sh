@@ -309,3 +309,22 @@ git ls-remote . 'worktrees/*' 'main-worktree/*'
 git push -q . HEAD~1:worktrees/wt/refs/bisect/bad
 git push -q . :worktrees/wt/refs/bisect/bad
 rm -r ../wt
+
+## symbolic refs that lead to another work tree
+# in: files reftable
+# needs git: 2.55
+# state: no-files
+history 2
+stock worktree add -q tree -b topic
+stock symbolic-ref refs/heads/there worktrees/tree/HEAD
+stock -C tree update-ref refs/bisect/bad HEAD~1
+stock symbolic-ref refs/heads/bad worktrees/tree/refs/bisect/bad
+stock symbolic-ref refs/heads/nowhere worktrees/none/HEAD
+git for-each-ref --format='%(refname) %(symref) %(objectname)'
+git show-ref
+git refs list --include-root-refs
+git ls-remote .
+git -C tree for-each-ref
+git -C tree show-ref --verify refs/heads/there
+stock worktree remove tree
+git show-ref

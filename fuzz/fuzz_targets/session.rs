@@ -228,6 +228,7 @@ fn answer(output: &Output) -> Option<Input<'static>> {
         Output::CheckFilter(_)
         | Output::ClientShallow(_)
         | Output::ClientSession(_)
+        | Output::UnknownPromisor(_)
         | Output::Write(_)
         | Output::NeedInput
         | Output::Done => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_commands::receive_pack::committer;
 use packrace_commands::trace2::packets::{trace_announcement, traced};
-use packrace_commands::{Call, Fatal, one_line};
+use packrace_commands::{Call, Fatal, harmless, one_line};
 use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
@@ -46,7 +46,9 @@ pub fn run(call: &Call) -> Result<(), Fatal> {
         })
         && !why.is_empty()
     {
-        let _ = writeln!(std::io::stderr(), "{}", one_line(&why));
+        // What git says on several lines names a path that exists.
+        let shown = if why.starts_with("fatal: ") { harmless(&why) } else { one_line(&why) };
+        let _ = writeln!(std::io::stderr(), "{shown}");
     }
     Ok(())
 }

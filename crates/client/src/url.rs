@@ -79,8 +79,9 @@ impl Url {
         };
         let rest = text.split_once("://").map_or("", |(_, rest)| rest);
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // Control characters and spaces would change the request.
-        if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') || path.contains('#') {
+        // Control characters would change the request, and spaces one of HTTP.
+        let is_plain = !text.contains(|byte: char| byte.is_ascii_control()) && !authority.contains(' ');
+        if !is_plain || scheme != Scheme::Git && path.contains([' ', '#']) {
             return bad("URL using bad/illegal format or missing URL");
         }
         let (user_info, authority) = match authority.rsplit_once('@') {
@@ -156,12 +157,18 @@ fn unescaped(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// A URL as it may be shown: user names and passwords must not reach terminals and logs.
+/// A URL as it may be shown: user names and passwords must not reach terminals and logs. Those of HTTP end in a
+/// slash, as in git.
 fn without_user(url: &str) -> String {
-    match split_user_info(url) {
-        Some((scheme, _, rest)) => format!("{scheme}<redacted>@{rest}"),
-        None => url.to_owned(),
-    }
+    let is = |scheme: &str| url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+    let is_http = is("http://") || is("https://");
+    let (scheme, rest) = match split_user_info(url) {
+        Some((scheme, _, rest)) if is_http => (scheme, rest),
+        Some((scheme, _, rest)) => return format!("{scheme}<redacted>@{rest}"),
+        None => ("", url),
+    };
+    let slash = if is_http && !rest.ends_with('/') { "/" } else { "" };
+    format!("{scheme}{rest}{slash}")
 }
 
 /// A URL for messages to a user who knows the name; `None` if it has no password.
@@ -196,6 +203,7 @@ mod tests {
         check("git://a/b", Some((Scheme::Git, "a", 9418, "/b")));
         check("git://[::1]:1/b", Some((Scheme::Git, "::1", 1, "/b")));
         check("git://[::1]/b", Some((Scheme::Git, "::1", 9418, "/b")));
+        check("git://a/b c#d", Some((Scheme::Git, "a", 9418, "/b c#d")));
         check("git://a:/b", Some((Scheme::Git, "a", 9418, "/b")));
         check("http://a", Some((Scheme::Http, "a", 80, "/")));
         check("https://a/b", Some((Scheme::Https, "a", 443, "/b")));
@@ -206,7 +214,14 @@ mod tests {
         for text in ["http://a:99999/b", "http://a:+1/b", "git://u@a/b", "git://u:p@a/b", "http://[::1/b"] {
             check(text, None);
         }
-        for text in ["http://a/b\r\nX: y", "http://a/b c", "http://a\0/b", "git://a/b\nc", "http://a/b#c"] {
+        for text in [
+            "http://a/b\r\nX: y",
+            "http://a/b c",
+            "http://a\0/b",
+            "git://a/b\nc",
+            "http://a/b#c",
+            "git://a b/c",
+        ] {
             check(text, None);
         }
     }
@@ -234,8 +249,11 @@ mod tests {
             "u:secret@a",
         ] {
             let message = Url::parse(url).unwrap_err().to_string();
-            assert!(!message.contains("cret") && message.contains("<redacted>@a"), "{url}: {message}");
+            let shown = if url.starts_with("http:") { "'http://a" } else { "<redacted>@a" };
+            assert!(!message.contains("cret") && message.contains(shown), "{url}: {message}");
         }
+        let message = Url::parse("http://u:p@a:x/b").unwrap_err().to_string();
+        assert!(message.starts_with("unable to access 'http://a:x/b/': "), "{message}");
     }
 
     #[test]

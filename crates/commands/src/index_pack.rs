@@ -82,18 +82,20 @@ impl<'a> IndexPackJob<'a> {
         args: &'a IndexPackOptions,
         repository: Option<Repository>,
     ) -> Result<Self, Fatal> {
-        if args.stdin && repository.is_none() {
-            return Err(Fatal::new("--stdin requires a git repository"));
-        }
-        if args.stdin && args.object_format.is_some() {
-            return Err(Fatal::new("options '--object-format' and '--stdin' cannot be used together"));
-        }
         let config = match &repository {
             Some(repository) => repository.config().clone(),
             None => Config::outside(&call.open_options()?.config)?,
         };
         let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
         let options = options(args, repository.as_ref(), &config, hash)?;
+        let publishing = publishing(args, &config)?;
+        // As in git, after settings and the words of options.
+        if args.stdin && repository.is_none() {
+            return Err(Fatal::new("--stdin requires a git repository"));
+        }
+        if args.stdin && args.object_format.is_some() {
+            return Err(Fatal::new("options '--object-format' and '--stdin' cannot be used together"));
+        }
         let stem = |path: Option<&PathBuf>, extension| match path {
             Some(path) => stem(call, path, extension).map(Some),
             None => Ok(None),
@@ -109,7 +111,7 @@ impl<'a> IndexPackJob<'a> {
             repository,
             options,
             policy: WritePolicy::of(&config)?,
-            publishing: publishing(args, &config)?,
+            publishing,
             index: index.or_else(|| pack.clone()),
             pack,
             progress: progress(args, call)?,

@@ -15,6 +15,7 @@ use packrace_store::refs::{Backend, RefStorage, is_good_name};
 use crate::call::Call;
 use crate::call::discovery::in_directory;
 use crate::call::fatal::Fatal;
+use crate::call::printable::harmless;
 use crate::options::InitOptions;
 use crate::packs::hash::hash_of_name;
 
@@ -125,6 +126,7 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::In
 /// Creates the repository and reports it.
 fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
+    let object_dir = options.object_dir.clone().unwrap_or_else(|| git_dir.join("objects"));
     let begun = Begun::begin(options)?;
     begun.check_settings()?;
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
@@ -132,7 +134,13 @@ fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Co
     if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
         error_line!(call, "warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
     }
-    begun.finish(&branch)?;
+    begun.finish(&branch).map_err(|error| match error.to_string() {
+        // Git says so of these alone.
+        words if words.starts_with(&*object_dir.to_string_lossy()) => {
+            Fatal::silent(1).after(harmless(&words) + "\n")
+        }
+        _ => error.into(),
+    })?;
     if !args.quiet {
         let what = if is_new { "Initialized empty" } else { "Reinitialized existing" };
         let shared = if is_shared { " shared" } else { "" };

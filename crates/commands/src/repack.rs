@@ -5,14 +5,15 @@ use std::sync::Arc;
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
 use packrace_os::process::available_threads;
+use packrace_os::trace;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
-use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
+use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, write};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
-use packrace_store::{Config, Repository, Snapshot, roots};
+use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
 
 use crate::call::Call;
 use crate::call::discovery::repository_as_it_is;
@@ -70,8 +71,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let repacked = write(&request_objects, &request, &progress);
-    let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
+    let repacked = traced_write(args, &request_objects, &request, &progress);
+    let repacked = repacked.map_err(|error| not_written(call, &repository, &progress, error))?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !writes_midx && !repacked.is_closed && plan.scope != Scope::Loose {
         error_line!(call, "{NOT_ALL_PACKED}");
@@ -97,11 +98,39 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     Ok(finished?)
 }
 
+/// Makes the packs. In a trace, this is the program that git starts for it; a cruft pack is part of the same.
+fn traced_write(
+    args: &RepackOptions,
+    request_objects: &Arc<RequestObjects>,
+    request: &RepackRequest,
+    progress: &Progress,
+) -> Result<Repacked, PackFilesError> {
+    let options = [("--local", args.local), ("--quiet", args.quiet)];
+    let options = options.into_iter().filter(|(_, is_there)| *is_there).map(|(option, _)| option);
+    let selection: &[&str] = match request.scope {
+        Scope::All(Unreachable::Drop | Unreachable::Cruft { .. }) => &[],
+        Scope::All(Unreachable::Loosen { .. }) => &["--unpack-unreachable"],
+        Scope::All(Unreachable::Append) => &["--keep-unreachable", "--pack-loose-unreachable"],
+        Scope::Loose => &["--unpacked", "--incremental"],
+        Scope::Geometric(_) => &["--stdin-packs", "--unpacked"],
+    };
+    let all: &[&str] = match request.scope {
+        Scope::Geometric(_) => &["--keep-true-parents", "--non-empty"],
+        _ => &["--keep-true-parents", "--non-empty", "--all", "--reflog", "--indexed-objects"],
+    };
+    let argv = ["git", "pack-objects"].into_iter().chain(options).chain(all.iter().chain(selection).copied());
+    let traced = trace::child_inside(&argv.collect::<Vec<_>>());
+    let written = write(request_objects, request, progress);
+    progress.end_packs();
+    traced.into_iter().for_each(|child| child.ended_inside(written.is_ok()));
+    written
+}
+
 /// The multi-pack-indexes to write.
 fn midx_mode(args: &RepackOptions, config: &Config) -> Result<MultiPackIndexMode, Fatal> {
     Ok(match args.write_midx.as_deref() {
         None => MultiPackIndexMode::No,
-        Some("default") => MultiPackIndexMode::Single,
+        Some("" | "default") => MultiPackIndexMode::Single,
         Some("incremental") => {
             let factor = at_least(config, "repack.midxSplitFactor", "--midx-split-factor", 2, 2)?;
             MultiPackIndexMode::Chain { split_factor: factor }
@@ -141,8 +170,12 @@ fn kept_packs(
 }
 
 /// The error if packs could not be written.
-fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal {
+fn not_written(call: &Call, repository: &Repository, progress: &Progress, error: PackFilesError) -> Fatal {
     progress.stop();
+    // As git, it tells of the ref if that is what cannot be read.
+    if let Err(error) = check_ref_objects(repository) {
+        return error.into();
+    }
     if let PackFilesError::NotClosed(missing) = &error {
         error_line!(call, "warning: {}", not_closed_warning(missing));
     }

@@ -101,11 +101,14 @@ struct ShowRefListing<'a> {
 impl<'a> ShowRefListing<'a> {
     fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRefOptions) -> Result<Self, Fatal> {
         let snapshot = repository.snapshot()?;
-        let asked = args.abbrev.or(args.hash.filter(|digits| *digits != -1));
-        let digits = match asked {
-            None | Some(0) => None,
-            Some(-1) => Some(snapshot.usual_digits(repository.config())?),
-            Some(digits) => Some(usize::try_from(digits).unwrap_or(0).max(MIN_DIGITS)),
+        let digits = match args.abbrev.or(args.hash) {
+            None => None,
+            Some(i64::MIN) => Some(snapshot.usual_digits(repository.config())?),
+            // As in git, it is a number of 32 bits, and a negative one counts as a small one.
+            Some(digits) => match digits as i32 {
+                0 => None,
+                digits => Some(usize::try_from(digits).unwrap_or(0).max(MIN_DIGITS)),
+            },
         };
         let objects = StoredObjects::new(&snapshot);
         Ok(ShowRefListing { args, repository, snapshot, objects, digits, output: OutputLines::new(call) })
@@ -135,7 +138,7 @@ impl<'a> ShowRefListing<'a> {
 
     fn list(&mut self, patterns: &[&[u8]]) -> Result<(), Fatal> {
         let mut has_found = false;
-        let refs = self.repository.refs().snapshot_with_broken(&[]).map_err(Fatal::new)?;
+        let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
         let mut skipped = SkippedRefs::of(self.repository)?;
         if self.args.head
             && let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)?
@@ -150,6 +153,7 @@ impl<'a> ShowRefListing<'a> {
             (true, true) => &[b"refs/heads/", b"refs/tags/"],
         };
         let null = ObjectId::null(self.repository.hash_kind());
+        let skips_broken = self.repository.skips_broken_refs();
         for prefix in all {
             let mut result = Ok(());
             let range = NameRange::of_prefix(prefix);
@@ -158,6 +162,8 @@ impl<'a> ShowRefListing<'a> {
                     return ControlFlow::Continue(());
                 }
                 let found = match record.target {
+                    // Git does not tell of those that it refuses if they are to be left out.
+                    Target::Direct { id, .. } if id.is_null() && skips_broken => Ok(None),
                     Target::Direct { id, peeled } => Ok(Some((id.to_id(), peeled.to_id()))),
                     Target::Symbolic(_) => {
                         let found = refs.resolve(record.name);

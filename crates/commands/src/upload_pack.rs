@@ -39,6 +39,9 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
         bundles: None,
     };
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+    let config = fetch.subject.repository.config();
+    config.need_values(&["transfer.hideRefs", "uploadpack.hideRefs"])?;
+    config.need_protected_values(&["uploadpack.packObjectsHook"])?;
     trace::negotiated(fetch.subject.version as u8);
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let input = call.streams.source(timeout).map_err(Fatal::new)?;
@@ -96,7 +99,11 @@ pub(crate) fn subject(
     // The variable is about repositories of whoever calls, not about the one that is served.
     options.ref_storage = None;
     options.fetcher = fetcher;
-    let repository = Repository::open(&in_directory(call, directory)?, &options)?;
+    let mut repository = Repository::open(&in_directory(call, directory)?, &options)?;
+    if repository.git_dir() == repository.common_dir() {
+        // Git's process goes there.
+        repository.show_as(".".into());
+    }
     Ok(Subject {
         repository: Arc::new(repository),
         version: ProtocolVersion::from_environment(&call.environment.protocol),

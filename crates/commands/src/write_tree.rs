@@ -5,15 +5,24 @@ use packrace_worktree::index::{IndexLock, TreeError};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
-use crate::call::fatal::Fatal;
+use crate::call::fatal::{Fatal, is_forbidden};
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::WriteTreeOptions;
-use crate::work_tree::WorkTree;
+use crate::work_tree::{WorkTree, damaged_index};
+
+/// What is said if a tree cannot be made.
+const BUILDING: &str = "git-write-tree: error building trees";
 
 /// Implements `git write-tree`.
 pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
-    let mut lock = IndexLock::take(&repository)?;
+    let mut lock = match IndexLock::take(&repository) {
+        Ok(lock) => lock,
+        Err(error) => {
+            let tree = WorkTree::find(&repository, call)?;
+            return Err(damaged_index(error, &repository, call, tree.as_ref()));
+        }
+    };
     let options = BatchOptions::of(repository.config())?;
     let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
     let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
@@ -24,7 +33,11 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
         let prefix = String::from_utf8_lossy(prefix);
         Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
     })?;
-    let stored = batch.publish()?.stored();
+    let published = batch.publish().map_err(|error| match is_forbidden(&error) {
+        true => Fatal::new(BUILDING).after(format!("error: {}\n", Fatal::new(error).message)),
+        false => error.into(),
+    });
+    let stored = published?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
     if lock.index().is_changed() {
         if let Ok(tree) = WorkTree::of(&repository, call) {
@@ -57,5 +70,5 @@ fn failed(call: &Call, error: &TreeError) -> Fatal {
         }),
         other => error_line!(call, "error: {other}"),
     }
-    Fatal::new("git-write-tree: error building trees")
+    Fatal::new(BUILDING)
 }

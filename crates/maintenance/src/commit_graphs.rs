@@ -11,7 +11,7 @@ use packrace_pack::maintain::commit_graph::{
 };
 use packrace_pack::{Phase, ProgressSink, RequestObjects, Settings};
 use packrace_store::refs::Target;
-use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository};
+use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository, SkippedRefs};
 
 use crate::error::Error;
 
@@ -51,13 +51,22 @@ pub fn ref_tips(
 ) -> Result<Vec<ObjectId>, Error> {
     progress.report(Phase::CollectingReferenced, 0, 0);
     let mut tips = Vec::new();
+    let mut skipped = SkippedRefs::of(repository)?;
+    let mut result = Ok(());
     let refs = repository.refs().snapshot(&[])?;
     refs.visit(b"refs/", &mut |record| {
-        if let Target::Direct { id, .. } = record.target {
-            tips.push(id);
+        let Target::Direct { id, .. } = record.target else { return ControlFlow::Continue(()) };
+        match skipped.has(record.name, &id) {
+            Ok(true) => {}
+            Ok(false) => tips.push(id),
+            Err(error) => {
+                result = Err(error);
+                return ControlFlow::Break(());
+            }
         }
         ControlFlow::Continue(())
     })?;
+    result?;
     tips.retain(|tip| request_objects.contains(tip).unwrap_or(true));
     progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
     Ok(tips)

@@ -157,7 +157,8 @@ pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) || is_loop(error)
 }
 
-fn is_loop(error: &io::Error) -> bool {
+/// Whether a symbolic link leads to itself, or may not be followed.
+pub fn is_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 

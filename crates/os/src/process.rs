@@ -1,5 +1,8 @@
 //! Facts about this process.
 
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
 /// The effective user id.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -24,6 +27,27 @@ pub fn set_variable_for_children(name: &str, value: &str) {
         // SAFETY: no other thread exists that could read or change the environment meanwhile.
         unsafe { std::env::set_var(name, value) };
     }
+}
+
+/// A duplicate of a descriptor that this process was started with; those that it opened itself do not count, which no other
+/// program is to get.
+#[allow(unsafe_code)]
+pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: if there is no such descriptor, this is an error.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: as above.
+    let duplicate = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    if duplicate == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is new, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 
 /// What a process uses.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
@@ -241,7 +242,11 @@ impl Sink for FdSink {
             written = match pieces {
                 pieces if is_at_once => send_at_once(&self.fd, pieces),
                 [one] => rustix::io::write(&self.fd, one),
-                many => rustix::io::writev(&self.fd, many),
+                many => gathered_or_plain(
+                    &LACKS_GATHERED_WRITES,
+                    || rustix::io::writev(&self.fd, many),
+                    || rustix::io::write(&self.fd, first(many)),
+                ),
             };
         };
         match gate {
@@ -299,9 +304,50 @@ impl Sink for FdSink {
 
 /// Sends as much to a socket as it accepts without waiting.
 fn send_at_once(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-    let mut nothing = SendAncillaryBuffer::default();
-    sendmsg(socket, pieces, &mut nothing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+    use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    gathered_or_plain(
+        &LACKS_GATHERED_WRITES,
+        || sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags),
+        || send(socket, first(pieces), flags),
+    )
+}
+
+/// Whether the kernel, or a sandbox in its place, has no gathered writes.
+pub(crate) static LACKS_GATHERED_WRITES: AtomicBool = AtomicBool::new(false);
+
+/// Whether gathered writes may be tried: no one has failed with `ENOSYS` yet.
+pub fn has_gathered_writes() -> bool {
+    !LACKS_GATHERED_WRITES.load(Ordering::Relaxed)
+}
+
+/// Whether a gathered write failed because the system has no such call. It is not tried again then.
+pub fn lacks_gathered_writes(error: &io::Error) -> bool {
+    let is_missing = error.raw_os_error() == Some(rustix::io::Errno::NOSYS.raw_os_error());
+    if is_missing {
+        LACKS_GATHERED_WRITES.store(true, Ordering::Relaxed);
+    }
+    is_missing
+}
+
+/// Makes a gathered write, or a plain one once the system has said that it has no such call (`ENOSYS`).
+pub(crate) fn gathered_or_plain(
+    lacks_gathered: &AtomicBool,
+    gathered: impl FnOnce() -> rustix::io::Result<usize>,
+    plain: impl FnOnce() -> rustix::io::Result<usize>,
+) -> rustix::io::Result<usize> {
+    if !lacks_gathered.load(Ordering::Relaxed) {
+        match gathered() {
+            Err(rustix::io::Errno::NOSYS) => lacks_gathered.store(true, Ordering::Relaxed),
+            written => return written,
+        }
+    }
+    plain()
+}
+
+/// The first piece that is not empty.
+pub(crate) fn first<'p>(pieces: &'p [IoSlice<'_>]) -> &'p [u8] {
+    pieces.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| &piece[..])
 }
 
 #[cfg(test)]
@@ -324,6 +370,20 @@ mod tests {
             assert_eq!(sink.received(), pieces.concat(), "{steps:?}");
         }
         sink
+    }
+
+    #[test]
+    fn plain_writes_if_there_are_no_gathered_ones() {
+        use rustix::io::Errno;
+        let lacks = AtomicBool::new(false);
+        let write = |gathered| gathered_or_plain(&lacks, || gathered, || Ok(1));
+        assert_eq!(write(Ok(9)), Ok(9));
+        assert_eq!(write(Err(Errno::AGAIN)), Err(Errno::AGAIN));
+        assert_eq!(write(Err(Errno::NOSYS)), Ok(1));
+        // For good.
+        assert_eq!(write(Ok(9)), Ok(1));
+        assert_eq!(first(&[IoSlice::new(b""), IoSlice::new(b"ab"), IoSlice::new(b"c")]), b"ab");
+        assert_eq!(first(&[]), b"");
     }
 
     const WIDE: GatherLimits = GatherLimits { pieces: 1024, bytes: MAX_CALL_BYTES };

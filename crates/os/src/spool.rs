@@ -9,7 +9,7 @@ use crate::Mapped;
 use crate::count::{self, Op, Role};
 use crate::durable::NewFile;
 use crate::simulated::{DiskOp, before};
-use crate::sink::MAX_CALL_PIECES;
+use crate::sink::{LACKS_GATHERED_WRITES, MAX_CALL_PIECES, first, gathered_or_plain};
 
 /// An unnamed append-only file. It is freed with its last map.
 #[derive(Debug)]
@@ -51,7 +51,12 @@ impl Spool {
         while !rest.is_empty() {
             before(&self.dir, DiskOp::Write((start + length as u64 - at) as usize))?;
             let batch = &rest[..rest.len().min(MAX_CALL_PIECES)];
-            let written = match rustix::io::pwritev(&self.file, batch, at) {
+            let written = gathered_or_plain(
+                &LACKS_GATHERED_WRITES,
+                || rustix::io::pwritev(&self.file, batch, at),
+                || rustix::io::pwrite(&self.file, first(batch), at),
+            );
+            let written = match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => written,
                 Err(rustix::io::Errno::INTR) => continue,

@@ -67,6 +67,8 @@ pub enum TraceStep<'a> {
     WorkTree(&'a Path),
     /// The variant of the command.
     Mode(&'a str),
+    /// A line on standard error.
+    Said(&'a str),
 }
 
 /// The names of a part of the work.
@@ -81,9 +83,9 @@ pub struct RegionNames<'a> {
 }
 
 impl RegionNames<'_> {
-    /// Whether the part concerns the repository. As in git, hooks do not.
+    /// Whether the part concerns the repository. As in git, hooks and refreshing an index do not.
     pub fn concern_repository(&self) -> bool {
-        self.category != HOOK
+        self.category != HOOK && (self.category, self.label) != ("index", "refresh")
     }
 }
 
@@ -145,6 +147,15 @@ pub fn child(argv: &[OsString], class: ChildClass<'_>, uses_shell: bool) -> Opti
     Some(TracedChild { id, started, region })
 }
 
+/// Work for which git starts a program, with these arguments, begins in this process.
+pub fn child_inside(argv: &[&str]) -> Option<TracedChild> {
+    if !is_on() {
+        return None;
+    }
+    let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
+    child(&argv, ChildClass::Other, false)
+}
+
 /// A part of the work begins; it lasts as long as what is returned.
 #[must_use]
 pub fn region(category: &'static str, label: &str) -> Option<TraceRegion> {
@@ -174,18 +185,19 @@ pub fn data_json(category: &str, key: &str, value: impl FnOnce() -> String) {
 
 /// Reports the version of the wire protocol.
 pub fn negotiated(version: u8) {
-    transfer("negotiated-version", &version.to_string());
+    data_apart("transfer", "negotiated-version", version);
 }
 
 /// Reports the client's name for its own session.
 pub fn client_session(id: &str) {
-    transfer("client-sid", id);
+    data_apart("transfer", "client-sid", id);
 }
 
-/// Reports a value that concerns the connection.
-fn transfer(key: &str, value: &str) {
+/// Reports a value that does not concern the repository.
+pub fn data_apart(category: &str, key: &str, value: impl Display) {
     if is_on() {
-        tell(TraceStep::Data { of_repository: false, category: "transfer", key, value, is_json: false });
+        let value = &value.to_string();
+        tell(TraceStep::Data { of_repository: false, category, key, value, is_json: false });
     }
 }
 
@@ -201,6 +213,11 @@ impl TracedChild {
     pub fn ended(self, pid: u32, status: ExitStatus) {
         let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
         self.tell(Some(pid), code);
+    }
+
+    /// The work of [`child_inside`] is over. The number of the process is this one's.
+    pub fn ended_inside(self, is_well: bool) {
+        self.tell(Some(std::process::id()), if is_well { 0 } else { 128 });
     }
 
     /// It could not be started.

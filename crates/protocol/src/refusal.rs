@@ -258,11 +258,6 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, "promisor-remote capability requires an argument".to_owned())
     }
 
-    pub(crate) fn bad_promisor_remote(names: &[u8]) -> Self {
-        let names = String::from_utf8_lossy(names);
-        Refusal::new(RefusalKind::Malformed, format!("bad promisor-remote names '{names}'"))
-    }
-
     /// A push: a line that is not a command.
     pub(crate) fn expected_command(line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);

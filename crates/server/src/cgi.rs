@@ -232,6 +232,8 @@ impl<S: Sink> Backend<'_, S> {
         let path = OsStr::from_bytes(path);
         let opened = Repository::open(path.as_ref(), &self.settings.open);
         let repository = opened.map_err(|error| match error.kind() {
+            // The operator learns whose it is, and what can be done.
+            _ if error.is_of_other_owner() => Refused::broken(format!("fatal: {error}")),
             StoreErrorKind::Refused => {
                 Refused::new(StatusCode::NOT_FOUND, format!("Not a git repository: '{}'", path.display()))
             }
@@ -282,7 +284,9 @@ impl<S: Sink> Backend<'_, S> {
                 .map_err(|_| Refused::broken(format!("failed to parse CONTENT_LENGTH: {text}")))?,
         };
         let plain = input.take(length);
-        let mut body: Box<dyn Read + Send> = match self.request.content_encoding.as_str() {
+        // Their names have no case (RFC 9110, section 8.4.1).
+        let coding = self.request.content_encoding.to_ascii_lowercase();
+        let mut body: Box<dyn Read + Send> = match coding.as_str() {
             "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, plain))),
             _ => Box::new(plain),
         };

@@ -24,6 +24,27 @@ pub enum ErrorKind {
     Busy,
 }
 
+impl ErrorKind {
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ErrorKind::PeerFault => "peer-fault",
+            ErrorKind::PeerGone => "peer-gone",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Fault => "fault",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::LimitExceeded => "limit-exceeded",
+            ErrorKind::Busy => "busy",
+        }
+    }
+
+    /// Whether the operator of the server must look at it.
+    pub(crate) fn is_for_operator(self) -> bool {
+        matches!(self, ErrorKind::Corrupt | ErrorKind::Fault | ErrorKind::Unavailable)
+    }
+}
+
 /// Why a call ended early.
 /// The message includes that of the source; [`std::error::Error::source`] has the cause itself.
 #[derive(Debug, Clone)]

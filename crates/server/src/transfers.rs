@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use packrace_os::clock::Clock;
 use packrace_os::trace;
 
+use crate::error::ErrorKind;
 use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
 
 /// The longest untrusted text that is kept for logs and pages.
@@ -108,6 +109,8 @@ pub struct Transfer {
     repository: OnceLock<String>,
     user: OnceLock<String>,
     client_session_id: OnceLock<String>,
+    /// Why it failed, if it did; set at the latest when its line in the access log is written.
+    failure: OnceLock<Option<(ErrorKind, String)>>,
     /// 0 while unknown, else one more than the index in [`Kind::ALL`].
     kind: AtomicU8,
     /// The index in [`Step::ALL`].
@@ -128,6 +131,7 @@ impl Default for Transfer {
             repository: OnceLock::new(),
             user: OnceLock::new(),
             client_session_id: OnceLock::new(),
+            failure: OnceLock::new(),
             kind: AtomicU8::new(0),
             step: AtomicU8::new(0),
             sent_bytes: AtomicU64::new(0),
@@ -205,6 +209,28 @@ impl Transfer {
     /// The client's name for its own session: untrusted text of a bounded length.
     pub fn client_session_id(&self) -> Option<&str> {
         self.client_session_id.get().map(String::as_str)
+    }
+
+    /// Records why it failed, for its line in the access log. If there is no room in that line, because it was
+    /// written or has a reason, this is a line of its own; but a client that left is never told twice.
+    pub(crate) fn fails(&self, kind: ErrorKind, why: &str) {
+        let told = self.failure.set(Some((kind, kept(why.as_bytes()))));
+        if let Err(Some((kind, why))) = told
+            && kind != ErrorKind::PeerGone
+        {
+            let (session, kind) = (self.session_id(), kind.name());
+            tracing::warn!(session = %session, peer = %self.peer, error = why, error_kind = %kind);
+        }
+    }
+
+    /// The same, if no better reason is known.
+    pub(crate) fn fails_somehow(&self, kind: ErrorKind, why: &str) {
+        self.failure.get_or_init(|| Some((kind, kept(why.as_bytes()))));
+    }
+
+    /// Why it failed. What fails afterwards has a line of its own.
+    pub(crate) fn failure(&self) -> Option<&(ErrorKind, String)> {
+        self.failure.get_or_init(|| None).as_ref()
     }
 
     /// Begins a transfer of this kind; the one before has succeeded. A negotiation that continues stays one.
@@ -335,6 +361,20 @@ mod tests {
         assert!(std::panic::catch_unwind(panicking).is_err());
         assert!(transfers.list().is_empty());
         assert_eq!(transfers.begun(), 2);
+    }
+
+    #[test]
+    fn the_first_cause_is_for_the_line_of_the_log() {
+        let call = Transfer::unlisted("1");
+        call.fails(ErrorKind::Corrupt, "no such object");
+        call.fails(ErrorKind::Busy, "another cause");
+        call.fails_somehow(ErrorKind::Busy, "another cause");
+        assert_eq!(call.failure(), Some(&(ErrorKind::Corrupt, "no such object".to_owned())));
+        let call = Transfer::unlisted("2");
+        assert_eq!(call.failure(), None);
+        // Its line is written.
+        call.fails_somehow(ErrorKind::Busy, "late");
+        assert_eq!(call.failure(), None);
     }
 
     #[test]

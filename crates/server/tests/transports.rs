@@ -69,6 +69,8 @@ fn http_statuses_and_types() {
     assert!(v2.body.starts_with(b"000eversion 2\n"));
     let v1 = served.check(&format!("{advertised}\nGit-Protocol: x=y:version=1"), b"", 200);
     assert!(v1.body.starts_with(b"001e# service=git-upload-pack\n0000000eversion 1\n"));
+    let encoded = served.check("GET /a.git/info/refs?service=git%2Dupload%2Dpack HTTP/1.1", b"", 200);
+    assert_eq!(encoded.body, v0.body);
     let head = served.check("HEAD /a/info/refs?service=git-upload-pack HTTP/1.1", b"", 200);
     assert!(head.body.is_empty());
     assert_eq!(head.header("content-type"), Some("application/x-git-upload-pack-advertisement"));
@@ -151,7 +153,7 @@ fn http_request_bodies() {
     let expect = served.check(&post, &ls_refs(), 200);
     assert_eq!(expect.header("content-type"), Some("application/x-git-upload-pack-result"));
     assert!(String::from_utf8_lossy(&expect.body).contains(&format!("{tip} HEAD\n")));
-    for encoding in ["gzip", "x-gzip"] {
+    for encoding in ["gzip", "x-gzip", "GZIP", "X-Gzip"] {
         let head = format!("{post}\nContent-Encoding: {encoding}");
         assert_eq!(served.check(&head, &gzip(&ls_refs()), 200).body, expect.body);
         served.check(&head, &gzip(&vec![b'0'; MAX_REQUEST_BYTES + 1]), 413);

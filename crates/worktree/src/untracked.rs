@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use packrace_object::ObjectId;
 use packrace_os::count::{Op, Role, add};
+use packrace_os::trace;
 use packrace_store::{ObjectReader, OpenOptions};
 
 use crate::index::{Index, Mode};
@@ -47,7 +48,15 @@ pub struct Walk<'a> {
     /// The repository of the work tree, without links, which is not one inside it.
     own: Option<PathBuf>,
     untracked: Vec<Untracked>,
+    /// How many directories were listed, and what they had.
+    listed: WalkCounts,
     messages: &'a mut Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct WalkCounts {
+    directories: u64,
+    paths: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -61,8 +70,19 @@ impl<'a> Walk<'a> {
         options: &'a OpenOptions,
         messages: &'a mut Vec<String>,
     ) -> Self {
-        let (top, untracked) = (top.to_owned(), Vec::new());
-        Walk { top, index, folded: None, rules, specs, reader, options, own: None, untracked, messages }
+        Walk {
+            top: top.to_owned(),
+            index,
+            folded: None,
+            rules,
+            specs,
+            reader,
+            options,
+            own: None,
+            untracked: Vec::new(),
+            listed: WalkCounts::default(),
+            messages,
+        }
     }
 
     /// Ignores case in lookups in the index (`core.ignoreCase`).
@@ -81,6 +101,8 @@ impl<'a> Walk<'a> {
         for root in self.specs.roots() {
             self.enter_root(&root)?;
         }
+        trace::data("read_directory", "directories-visited", self.listed.directories);
+        trace::data("read_directory", "paths-visited", self.listed.paths);
         self.untracked.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         let specs = self.specs;
         self.untracked
@@ -190,8 +212,10 @@ impl<'a> Walk<'a> {
             }
             Err(source) => return Err(cannot_open(dir, source)),
         };
+        self.listed.directories += 1;
         let mut names = Vec::new();
         for entry in entries {
+            self.listed.paths += 1;
             let entry = entry.map_err(|source| cannot_open(dir, source))?;
             // An entry that vanishes in between counts as absent.
             let Ok(kind) = entry.file_type() else { continue };

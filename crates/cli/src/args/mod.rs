@@ -59,7 +59,7 @@ pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
@@ -359,6 +359,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         Ok((_, cli)) if cli.command.is_interactive() => Parsed::HandOver(None),
         Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
         Ok((name, cli)) => Parsed::Run { globals: Box::new(cli.globals), name, command: cli.command },
+        Err(error) if error.kind() == ErrorKind::UnknownArgument && is_stash_store(words) => {
+            refusal::not_stored(&words[2..])
+        }
         Err(error) => match refusal::answer(&error, &argv) {
             // What packrace has not of the options of `git log` and `git diff`, git has.
             Parsed::Answer { text, to_stdout: false, code: USAGE }
@@ -529,6 +532,10 @@ fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Ar
         let taken = Some(*option).filter(|option| !["pathspec_from_file", "refs_snapshot"].contains(option));
         opposite.action(clap::ArgAction::SetTrue).overrides_with_all(taken)
     })
+}
+
+fn is_stash_store(words: &[OsString]) -> bool {
+    words.len() > 2 && words[0] == "stash" && words[1] == "store"
 }
 
 /// What an option and its opposite come to, of which the last that was typed is left.

@@ -103,12 +103,12 @@ pub struct ShowRef {
     #[arg(long, short = 'd')]
     pub dereference: bool,
     /// Show only object IDs, with at least N digits.
-    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, value_parser = numbers::decimal)]
+    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0", allow_hyphen_values = true, value_parser = numbers::decimal)]
     pub hash: Option<i64>,
     #[arg(long, hide = true)]
     pub no_hash: bool,
     /// Abbreviate object IDs to at least N digits.
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, value_parser = numbers::decimal)]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-9223372036854775808", allow_hyphen_values = true, value_parser = numbers::decimal)]
     pub abbrev: Option<i64>,
     /// Print nothing; the exit code has the result.
     #[arg(long, short = 'q')]
@@ -253,7 +253,7 @@ impl From<ShowRef> for ShowRefOptions {
             head: args.head,
             dereference: args.dereference,
             // What seems to take it back is another name.
-            hash: args.hash.or(args.no_hash.then_some(-1)),
+            hash: args.hash.or(args.no_hash.then_some(0)),
             abbrev: args.abbrev,
             quiet: args.quiet,
             exclude_existing: args.exclude_existing,

@@ -96,6 +96,16 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     }
 }
 
+/// What is said of `stash store` with options that it does not know: as in git, they are taken for commits.
+pub fn not_stored(words: &[OsString]) -> Parsed<Command> {
+    let text = match words {
+        words if words.iter().any(|word| word == "-q" || word == "--quiet") => String::new(),
+        [word] => format!("Cannot update refs/stash with {}\n", word.to_string_lossy()),
+        _ => "\"git stash store\" requires one <commit> argument\n".to_owned(),
+    };
+    Parsed::Answer { text, to_stdout: false, code: 1 }
+}
+
 /// What `-h` shows. Git knows `--help` by its full name only, so what clap has taken for it is refused.
 fn answer_to_h(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let is_begun = |word: &&OsString| word.len() > 2 && b"--help".starts_with(word.as_encoded_bytes());

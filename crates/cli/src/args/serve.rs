@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use packrace_remote::BucketUrl;
+use packrace_server::serve_config::{LISTENING_ADDRESSES, listening_address};
 
 use super::{DEFAULT_GIT, DEFAULT_HTTP, DEFAULT_HTTPS, DEFAULT_SSH};
 
@@ -31,17 +32,19 @@ For --inetd, set Accept=yes in the socket unit, and StandardInput=socket in a se
 pub struct Serve {
     /// Serve HTTP at this address and port (default: 127.0.0.1:8417).
     ///
+    /// A port alone (`8417`, `:8417`) is one of 127.0.0.1, and so is `localhost:8417`; this holds for all addresses.
+    ///
     /// Without any address in options and settings, socket from systemd, or listen.shell, HTTP is served at the default address.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP, value_parser = address)]
     pub http: Option<SocketAddr>,
     /// Serve HTTPS at this address and port (default: 127.0.0.1:8443); requires tls.certificates and tls.keys.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTPS)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTPS, value_parser = address)]
     pub https: Option<SocketAddr>,
     /// Serve git:// at this address and port (default: 127.0.0.1:9418).
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT, value_parser = address)]
     pub git: Option<SocketAddr>,
     /// Serve SSH at this address and port (default: 127.0.0.1:8422); requires ssh.host-keys.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_SSH)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_SSH, value_parser = address)]
     pub ssh: Option<SocketAddr>,
     /// Allow everybody to push, if there are no access rules; same as --set push.allowed=true.
     ///
@@ -82,4 +85,8 @@ pub struct Serve {
     pub cache_bytes: Option<String>,
     /// The folder whose repositories are served; repositories inside other repositories are not.
     pub root: Option<PathBuf>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    listening_address(text).ok_or_else(|| format!("expected {LISTENING_ADDRESSES}"))
 }

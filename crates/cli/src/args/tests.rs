@@ -134,6 +134,8 @@ fn options_as_git_reads_them() {
     check("packrace --work=x add a", Some(129), "error: unknown option `work'");
     check("packrace stash push --mess=x", None, "message: Some(\"x\")");
     check("packrace stash save -q -- -q", None, r#"words: ["--", "-q"]"#);
+    check("packrace stash store --bogus", Some(1), "Cannot update refs/stash with --bogus");
+    check("packrace stash store --bogus a", Some(1), "requires one <commit> argument");
     check("packrace stash create -- a", None, r#"words: ["--", "a"]"#);
     check("packrace stash create -h", None, r#"words: ["-h"]"#);
     check("packrace --no-advice -p --no-replace-objects --exec-path=x add x", None, "exec_path: Some(\"x\")");

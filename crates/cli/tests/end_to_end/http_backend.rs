@@ -260,13 +260,10 @@ fn services() {
     check_get(&root, "/never.git/info/refs", "service=git-receive-pack", &user);
 }
 
+type Backend = fn(&Path, &[(&str, &str)], &[u8]) -> Reply;
+
 /// The trace of a request in the form without times.
-fn packets(
-    program: fn(&Path, &[(&str, &str)], &[u8]) -> Reply,
-    root: &Root,
-    request: &[(&str, &str)],
-    body: &[u8],
-) -> String {
+fn packets(program: Backend, root: &Root, request: &[(&str, &str)], body: &[u8]) -> String {
     let trace = root.path().join("trace");
     let variables = [("GIT_TRACE_PACKET", trace.to_str().unwrap()), ("GIT_TRACE_BARE", "1")];
     program(root.path(), &[request, &variables].concat(), body);

@@ -174,7 +174,7 @@ fn refusals() {
     check_refusal(&repo, &["--stdin-packs", "--keep-unreachable", "p"], "");
     check_refusal(&repo, &["--all", "--stdout", "--max-pack-size=1m"], "");
     check_refusal(&repo, &["--all", "--keep-unreachable", "--unpack-unreachable", "p"], "");
-    for option in ["--all", "--unpacked", "--keep-unreachable", "--unpack-unreachable", "--stdin-packs"] {
+    for option in ["--all", "--unpacked", "--keep-unreachable", "--unpack-unreachable"] {
         check_refusal(&repo, &["--cruft", option, "p"], "");
     }
     check_refusal(&repo, &["--cruft", "p"], "pack-nope.pack\n");

@@ -302,6 +302,30 @@ fn the_log_and_traces_know_each_other() {
     assert!(server.log().lines().any(|line| line.contains(",\"session\":\"")), "{}", server.log());
 }
 
+#[test]
+fn a_request_that_fails_is_one_line_with_its_cause() {
+    let server = Server::start(LOOPBACK, &[], &[]);
+    let post = "POST /a.git/git-upload-pack HTTP/1.1\nContent-Type: application/x-git-upload-pack-request\n\
+                Git-Protocol: version=2";
+    for (head, body, status, expect) in [
+        ("GET /none.git/info/refs?service=git-upload-pack HTTP/1.1", "", 404, "404 error=\"not served: "),
+        (&format!("GET {MAY_PUSH} HTTP/1.1"), "", 403, "403 error=\"service not enabled: "),
+        ("HEAD /a.git/HEAD HTTP/1.1", "", 403, "403 error=\"service or dumb protocol not offered\""),
+        (post, "0014command=ls-refs\n", 400, "400 error="),
+        (post, "0015command=frobnic\n0000", 200, "200 failed error=\"invalid command "),
+    ] {
+        let before = server.log().len();
+        assert_eq!(http(server.address("http"), head, body.as_bytes(), Feed::Whole).status, status, "{head}");
+        server.wait_until(expect, |server| server.log()[before..].contains(&format!("outcome={expect}")));
+        let log = server.log();
+        let lines: Vec<_> = log[before..].lines().filter(|line| line.contains(".git")).collect();
+        let [line] = lines[..] else { panic!("{head}: {log}") };
+        for part in ["session=", "peer=127.0.0.1:", " kind=", " error_kind=peer-"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+}
+
 fn json_lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))

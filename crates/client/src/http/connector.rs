@@ -235,6 +235,8 @@ where
 {
     let mut builder = http1::Builder::new();
     builder.read_buf_exact_size(Some(READ_BYTES)).max_headers(MAX_FIELDS);
+    // Fields that go on in the next line are obsolete (RFC 9112, 5.2); git takes them.
+    builder.allow_obsolete_multiline_headers_in_responses(true);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // It runs while somebody waits for the response, whose reader sees its errors.
     tokio::spawn(connection.with_upgrades());

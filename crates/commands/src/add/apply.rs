@@ -11,6 +11,7 @@ use packrace_worktree::paths::NameRules;
 use packrace_worktree::stage::{PathChange, StageError, StageJob, Staged, Stager, What};
 use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
+use super::folded_dirs::FoldedDirs;
 use super::{AddCommand, Batch, Fatal, report};
 
 impl AddCommand<'_> {
@@ -38,7 +39,7 @@ impl AddCommand<'_> {
         for change in changes {
             match change.what {
                 What::Gone if self.is_removing => {
-                    self.say("remove", &change.path, b"");
+                    self.say("remove", &change.path);
                     if !self.args.dry_run {
                         index.remove(&change.path);
                     }
@@ -55,7 +56,7 @@ impl AddCommand<'_> {
                     if is_submodule && self.skips_submodule(&change.path, &mut submodules)? {
                         continue;
                     }
-                    self.put(index, &change.path, id, Mode::Gitlink, seen, batch, b"");
+                    self.put(index, &change.path, id, Mode::Gitlink, seen, batch, &change.path);
                 }
                 What::File { looks_same } => {
                     let result = staged.next().expect("one a job");
@@ -88,7 +89,7 @@ impl AddCommand<'_> {
         }
         self.messages.extend(staged.messages);
         self.write_messages();
-        self.put(index, path, staged.id, mode, staged.seen, batch, b"");
+        self.put(index, path, staged.id, mode, staged.seen, batch, path);
         Ok(())
     }
 
@@ -111,7 +112,9 @@ impl AddCommand<'_> {
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
         let names = NameRules::of(self.repository.config())?;
         let mut is_first_repository = true;
+        let mut folded = self.folded_dirs(index)?;
         for Untracked { path, found } in inside {
+            let place = folded.as_mut().map_or_else(|| path.clone(), |dirs| dirs.adopt(&path));
             let (id, seen, end) = match found {
                 UntrackedKind::Repository(id) => {
                     let Some(id) = self.commit_to_stage(&path, id, "adding")? else { continue };
@@ -122,7 +125,7 @@ impl AddCommand<'_> {
                     (id, self.look_again(&path)?, &b"/"[..])
                 }
                 UntrackedKind::File | UntrackedKind::Link if self.args.intent_to_add => {
-                    self.take_intent(index, &path, &names, batch)?;
+                    self.take_intent(index, &path, &place, &names, batch)?;
                     continue;
                 }
                 UntrackedKind::File | UntrackedKind::Link => match staged.next().expect("one a job") {
@@ -142,7 +145,7 @@ impl AddCommand<'_> {
                 self.fail(invalid(&path), "adding")?;
                 continue;
             }
-            self.put(index, &path, id, mode, seen, batch, end);
+            self.put(index, &place, id, mode, seen, batch, &[path.as_slice(), end].concat());
         }
         if !outside.is_empty() {
             let paths: Vec<Vec<u8>> = outside.iter().map(|found| as_listed(found).into_owned()).collect();
@@ -152,11 +155,18 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// Records the intent to add a file, with the empty blob as its content.
+    /// With `core.ignoreCase`, new paths are stored in the directories that the index has, in its case.
+    fn folded_dirs(&self, index: &Index) -> Result<Option<FoldedDirs>, Fatal> {
+        let folds_case = self.repository.config().boolean("core.ignoreCase")?.unwrap_or(false);
+        Ok(folds_case.then(|| FoldedDirs::of(index)))
+    }
+
+    /// Records the intent to add a file at this place of the index, with the empty blob as its content.
     fn take_intent(
         &mut self,
         index: &mut Index,
         path: &[u8],
+        place: &[u8],
         names: &NameRules,
         batch: &mut Batch,
     ) -> Result<(), Fatal> {
@@ -166,10 +176,10 @@ impl AddCommand<'_> {
             return self.fail(invalid(path), "adding");
         }
         let id = ObjectId::empty_blob(self.repository.hash_kind());
-        self.say("add", path, b"");
+        self.say("add", path);
         if !self.args.dry_run {
             batch.objects.add(&id, ObjectKind::Blob, b"")?;
-            index.insert(path, 0, IndexEntry { intent_to_add: true, ..IndexEntry::new(id, mode) });
+            index.insert(place, 0, IndexEntry { intent_to_add: true, ..IndexEntry::new(id, mode) });
         }
         Ok(())
     }
@@ -203,7 +213,7 @@ impl AddCommand<'_> {
         Ok(stager.with_purpose(purpose).with_unreadable(self.ignores_errors).run(jobs))
     }
 
-    /// Inserts an entry, and reports it if it changed.
+    /// Inserts an entry, and reports it, by the name that is shown, if it changed.
     #[expect(clippy::too_many_arguments, reason = "an entry has many sides")]
     fn put(
         &mut self,
@@ -213,7 +223,7 @@ impl AddCommand<'_> {
         mode: Mode,
         seen: Seen,
         batch: &mut Batch,
-        end: &[u8],
+        shown: &[u8],
     ) {
         let before = index.get(path, 0).copied();
         let id = match self.args.intent_to_add {
@@ -227,7 +237,7 @@ impl AddCommand<'_> {
                 && !self.args.renormalize
         });
         if !is_same {
-            self.say("add", path, end);
+            self.say("add", shown);
         }
         if self.args.dry_run || (self.args.intent_to_add && before.is_some()) {
             return;
@@ -263,7 +273,7 @@ impl AddCommand<'_> {
                     self.write_messages();
                     let before = index.get(&job.path, 0).map(|entry| entry.mode);
                     let mode = self.rules.mode(staged.seen.kind, before).unwrap_or(Mode::File);
-                    self.put(index, &job.path, staged.id, mode, staged.seen, batch, b"");
+                    self.put(index, &job.path, staged.id, mode, staged.seen, batch, &job.path);
                 }
                 Err(StageError::Unreadable(_)) if !self.is_there(&job.path) => {
                     return Err(self.cannot_stat(&job.path));

@@ -5,6 +5,7 @@
 
 mod apply;
 mod find;
+mod folded_dirs;
 mod refresh;
 mod report;
 
@@ -23,8 +24,8 @@ use crate::call::discovery::repository_at_top;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::AddOptions;
-use crate::work_tree::WorkTree;
 use crate::work_tree::pathspec_file::PathspecSource;
+use crate::work_tree::{WorkTree, damaged_index};
 use find::MatchedPaths;
 
 impl From<PathError> for Fatal {
@@ -50,7 +51,9 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     };
     let lock = match IndexLock::take_in(&repository, &tree.top) {
         // What is wrong with the pathspecs is said before.
-        Err(error @ (IndexError::Damaged { .. } | IndexError::SplitSparse)) => Err(error),
+        Err(error @ (IndexError::Damaged { .. } | IndexError::SplitSparse)) => {
+            Err(damaged_index(error, &repository, call, Some(&tree)))
+        }
         taken => Ok(taken?),
     };
     let source = PathspecSource {
@@ -60,9 +63,12 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         top: &tree.top,
         prefix: &tree.prefix,
     };
-    call.environment.booleans.check_pathspecs()?;
+    let elements = source.read(call)?;
+    if !elements.is_empty() {
+        call.environment.booleans.check_pathspecs()?;
+    }
     let specs = Pathspecs::parse(
-        &source.read(call)?,
+        &elements,
         &tree.prefix,
         tree.top.as_os_str().as_encoded_bytes(),
         call.environment.pathspecs,
@@ -216,9 +222,9 @@ impl AddCommand<'_> {
     }
 
     /// Reports an added or removed path, if asked for.
-    fn say(&mut self, word: &str, path: &[u8], end: &[u8]) {
+    fn say(&mut self, word: &str, path: &[u8]) {
         if self.args.verbose || self.args.dry_run {
-            self.out.extend_from_slice(&[word.as_bytes(), b" '", path, end, b"'\n"].concat());
+            self.out.extend_from_slice(&[word.as_bytes(), b" '", path, b"'\n"].concat());
         }
     }
 }

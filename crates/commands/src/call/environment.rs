@@ -75,7 +75,7 @@ pub struct Environment {
     /// How far up a repository is searched.
     pub discovery_limits: DiscoveryLimits,
     shallow_file: Option<PathBuf>,
-    index_file: Option<PathBuf>,
+    pub(crate) index_file: Option<PathBuf>,
     index_version: Option<String>,
     ref_storage: Option<Vec<u8>>,
     ref_paranoia: Option<String>,

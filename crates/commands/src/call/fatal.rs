@@ -104,6 +104,12 @@ fn without_numbers(mut text: String) -> String {
     text
 }
 
+/// Whether the system does not allow what was tried.
+pub(crate) fn is_forbidden(error: &packrace_store::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {
         match error.bad_setting() {

@@ -93,6 +93,7 @@ impl Call {
 
     /// What `advice.<name>` says of a hint: nothing is yes.
     pub(crate) fn advice(&self, config: &Config, name: &str) -> Result<Option<bool>, Fatal> {
+        self.environment.booleans.check(&["GIT_ADVICE"])?;
         match self.environment.has_no_advice {
             true => Ok(Some(false)),
             false => Ok(config.boolean(&format!("advice.{name}"))?),

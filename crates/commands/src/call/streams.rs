@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use packrace_os::sink::{FdSink, GatherLimits, MAX_CALL_BYTES, MAX_CALL_PIECES, Sink};
 use packrace_os::source::FdSource;
+use packrace_os::trace::{self, TraceStep};
 
 use crate::call::fatal::Fatal;
 
@@ -155,7 +156,9 @@ impl ErrorOutput {
 
     /// Writes a line. Errors are ignored: they cannot be reported anywhere.
     pub(crate) fn error_line(&self, line: fmt::Arguments<'_>) {
-        let _ = self.say(format!("{line}\n").as_bytes());
+        let line = format!("{line}\n");
+        trace::tell(TraceStep::Said(line.trim_end()));
+        let _ = self.say(line.as_bytes());
     }
 
     /// Writes bytes unchanged.

@@ -196,7 +196,8 @@ impl CloneJob<'_> {
     /// Creates the repository without objects and refs.
     fn make(&self, hash: packrace_object::HashKind, head: &RemoteHead) -> Result<Repository, Fatal> {
         let mut entries = vec![("url", self.url.to_vec())];
-        if self.args.no_tags {
+        // A mirror has all refs anyway.
+        if self.args.no_tags || self.args.mirror {
             entries.push(("tagOpt", b"--no-tags".to_vec()));
         }
         if self.args.mirror {

@@ -84,8 +84,11 @@ impl Plan {
             }
         };
         let number = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
-        let merging =
-            Merging { size_multiple: number(args.size_multiple), max_commits: number(args.max_commits) };
+        let size_multiple = match number(args.size_multiple) {
+            0 => Merging::default().size_multiple,
+            multiple => multiple,
+        };
+        let merging = Merging { size_multiple, max_commits: number(args.max_commits) };
         let split = match args.split.as_deref() {
             None => Split::Single,
             Some("") => Split::Merge(merging),
@@ -166,7 +169,10 @@ impl Plan {
         progress: &Progress,
     ) -> Result<Option<Vec<ObjectId>>, Fatal> {
         match self.source {
-            CommitSource::Refs => Ok(Some(commit_graphs::ref_tips(repository, request_objects, progress)?)),
+            CommitSource::Refs => {
+                call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+                Ok(Some(commit_graphs::ref_tips(repository, request_objects, progress)?))
+            }
             CommitSource::StdinCommits => {
                 progress.report(Phase::CollectingInput, 0, 0);
                 let ids = call.streams.input_lines().map_err(Fatal::new)?.into_iter().map(|line| {

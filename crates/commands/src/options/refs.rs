@@ -55,9 +55,9 @@ pub struct ShowRefOptions {
     pub head: bool,
     /// Also show the objects that tags point at.
     pub dereference: bool,
-    /// Show only object names, with at least this many digits.
+    /// Show only object names, with at least this many digits; all if it is 0.
     pub hash: Option<i64>,
-    /// Abbreviate object names to at least this many digits.
+    /// Abbreviate object names to at least this many digits: `i64::MIN` is the usual number.
     pub abbrev: Option<i64>,
     /// Print nothing.
     pub quiet: bool,

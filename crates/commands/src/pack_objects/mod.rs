@@ -19,14 +19,14 @@ use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
 use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
 use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
-use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
+use packrace_pack::{NameHash, NameHashVersion, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::traced_phases::PackStep;
 use packrace_server::upload::{self, BlobUri};
 use packrace_store::expiry;
 use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
-use packrace_store::{Pack, Repository, Snapshot, roots};
+use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
 
 use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
@@ -174,7 +174,13 @@ impl PackObjectsJob<'_> {
                         self.request_objects = Arc::new(RequestObjects::new(without));
                         continue;
                     }
-                    None => return Err(error),
+                    None => {
+                        // As git, it tells of the ref if that is what cannot be read.
+                        if self.args.all {
+                            check_ref_objects(self.repository)?;
+                        }
+                        return Err(error);
+                    }
                 },
             };
             let missing = self.request_objects.missing_met();
@@ -439,7 +445,10 @@ fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
             is_cruft(args) && (implies_revisions(args) || args.unpacked),
             "cannot use internal rev list with --cruft",
         ),
-        (is_cruft(args) && args.stdin_packs.is_some(), "cannot use --stdin-packs with --cruft"),
+        (
+            is_cruft(args) && args.stdin_packs.is_some(),
+            "options '--stdin-packs' and '--cruft' cannot be used together",
+        ),
     ];
     if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
         return Err(Fatal::new(words));
@@ -469,6 +478,10 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
     let mut settings = crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
     if args.delta_islands {
         config.need_values(&["pack.island", "pack.islandCore"])?;
+        if settings.name_hash == NameHashVersion::ByPath {
+            error_line!(call, "warning: cannot use --delta-islands with --path-walk");
+            settings.name_hash = NameHashVersion::V1;
+        }
     }
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;

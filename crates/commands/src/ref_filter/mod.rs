@@ -108,7 +108,12 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
     let needs_all = !commits.is_empty() || needs_other_refs(&format, &sorting);
     let prefixes = patterns.prefixes();
     let borrowed: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
-    let refs = repository.refs().snapshot(if needs_all { &[] } else { &borrowed }).map_err(Fatal::new)?;
+    let prefixes_read: &[&[u8]] = if needs_all { &[] } else { &borrowed };
+    let refs = match repository.skips_broken_refs() {
+        true => repository.refs().snapshot(prefixes_read),
+        false => repository.refs().reporting_snapshot(prefixes_read),
+    };
+    let refs = refs.map_err(Fatal::new)?;
     let listing = RefListing {
         repository,
         request,
@@ -266,14 +271,19 @@ struct RefListing<'a> {
 impl RefListing<'_> {
     fn write_as_stored(&self, values: &mut Values<'_>, output: &mut ListingOutput<'_>) -> Result<(), Fatal> {
         let mut left = self.limit;
-        self.visit(&mut |item| {
+        let listed = self.visit(&mut |item| {
             if left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
             self.write(values, item, output)?;
             Ok(ControlFlow::Continue(()))
-        })
+        });
+        // As in git, where nothing is held back unless there is something to sort by.
+        if listed.is_err() && self.request.sort.is_empty() {
+            output.flush()?;
+        }
+        listed
     }
 
     fn collect(&self) -> Result<Collected, Fatal> {
@@ -371,7 +381,12 @@ impl RefListing<'_> {
     ) -> Result<(), Fatal> {
         let start = output.bytes.len();
         let mut value = |atom: &Atom, out: &mut Vec<u8>| values.write(item, atom, out);
-        self.format.write(self.request.quoting, &mut output.bytes, &mut value)?;
+        let written = self.format.write(self.request.quoting, &mut output.bytes, &mut value);
+        if let Err(fatal) = written {
+            // The part of a line is nobody's.
+            output.bytes.truncate(start);
+            return Err(fatal);
+        }
         if output.bytes.len() > start || !self.request.omits_empty {
             output.bytes.push(b'\n');
         }

@@ -132,7 +132,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
             result = Err(failed(changes.call, format!("not a reflog: {shown}")));
             continue;
         };
-        let Some(full) = logged_name(repository, name)? else {
+        let Some(full) = changed_name(repository, name)? else {
             result = Err(failed(changes.call, format!("no reflog for '{shown}'")));
             continue;
         };
@@ -161,6 +161,13 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
     result
 }
 
+/// The ref whose reflog is to be changed. As in git, it must lead to an object.
+fn changed_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    let Some(full) = logged_name(repository, name)? else { return Ok(None) };
+    let resolved = repository.refs().resolve(&full).map_err(Fatal::new)?;
+    Ok(resolved.map(|_| full))
+}
+
 /// The reflogs that the options of `drop` and `expire` choose.
 struct ChosenReflogs {
     /// By `--all`.
@@ -187,7 +194,7 @@ impl ChosenReflogs {
         };
         let (mut names, mut missing) = (Vec::new(), Vec::new());
         for typed in typed {
-            match logged_name(repository, typed.as_encoded_bytes())? {
+            match changed_name(repository, typed.as_encoded_bytes())? {
                 Some(full) => names.push(full),
                 None => missing.push(typed.to_string_lossy().into_owned()),
             }
@@ -314,6 +321,7 @@ fn expire(
     changes: &RefChanges<'_>,
     args: &ReflogExpireOptions,
 ) -> Result<(), Fatal> {
+    repository.config().check_reflog_times()?;
     let moment = |text: &Option<String>, option: &str| match text {
         None => Ok(None),
         Some(text) => match expiry(text) {

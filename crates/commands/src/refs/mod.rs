@@ -48,7 +48,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
 fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let severities = if args.strict { Severities::strict() } else { Severities::lenient() };
-    let settings = FsckSettings::of(repository.config(), FsckUse::Fsck).map_err(Fatal::new)?;
+    let settings = FsckSettings::of(repository.config(), FsckUse::Fsck)?;
     let rules = settings.rules(severities, repository.hash_kind()).map_err(Fatal::new)?;
     let (mut has_errors, mut end) = (false, None);
     repository

@@ -219,7 +219,7 @@ impl<'a> Revisions<'a> {
         let name = if name == b"@" { b"HEAD" } else { name };
         self.lookups += 1;
         if self.refs.is_none() && self.lookups > MAX_LOOKUPS {
-            self.refs = Some(self.repository.refs().snapshot_with_broken(&[]).map_err(Fatal::new)?);
+            self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
         }
         for (before, after) in SHORT_NAME_RULES {
             let full = [before, name, after].concat();

@@ -27,14 +27,17 @@ use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::text::subject_of;
-use crate::work_tree::WorkTree;
+use crate::work_tree::{WorkTree, damaged_index};
 
 /// The ref of the newest entry; older ones are in its reflog.
 const REF: &[u8] = b"refs/stash";
 
 impl From<WorkError> for Fatal {
     fn from(error: WorkError) -> Self {
-        Fatal::new(error)
+        match error {
+            WorkError::Index(error @ IndexError::Damaged { .. }) => error.into(),
+            error => Fatal::new(error),
+        }
     }
 }
 
@@ -104,6 +107,10 @@ impl<'a> Context<'a> {
                 let lines = [format!("error: {cause}"), "error: could not write index".to_owned()];
                 complain(self.call, &lines);
                 Err(Fatal::silent(1))
+            }
+            Err(WorkError::Index(error)) => {
+                let tree = WorkTree::find(self.repository, self.call)?;
+                Err(damaged_index(error, self.repository, self.call, tree.as_ref()))
             }
             session => Ok(session?),
         }

@@ -10,7 +10,7 @@ use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, Stays,
 use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::{Context, REF, complain, pathspecs, say, state};
-use crate::call::fatal::Fatal;
+use crate::call::fatal::{Fatal, is_forbidden};
 use crate::commit_tree::encoding as commit_encoding;
 use crate::hooks::IndexChange;
 use crate::options::{StashKeepOptions, StashPushOptions};
@@ -254,6 +254,11 @@ fn keep(
         (Ok(Outcome::Nameless), Err(why)) => Err(why),
         (Ok(Outcome::UnreadableUntracked(lines)), _) => Err(work.refused(context, lines, "untracked files")),
         (Err(WorkError::Unreadable(lines)), _) => Err(work.refused(context, lines, WORK_TREE)),
+        (Err(WorkError::Store(error)), _) if is_forbidden(&error) => {
+            // Git stores the state of the index first, so it fails there.
+            let line = format!("error: {}", Fatal::new(error).message);
+            Err(work.refused(context, vec![line], "current index state"))
+        }
         (kept, _) => Ok(kept?),
     }
 }

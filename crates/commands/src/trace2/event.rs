@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use packrace_os::trace::RegionNames;
 
 use super::formats::{EXE, EventDetail, TraceEvent, seconds};
+use super::patterns::pattern_of;
 
 /// The version of the format of events.
 const EVENT_VERSION: u32 = 4;
@@ -43,7 +44,9 @@ fn fields(event: &TraceEvent<'_>) -> (&'static str, String) {
             let value = value.map_or_else(String::new, |value| format!(",\"value\":{}", json(value)));
             ("def_param", format!("\"scope\":\"{scope}\",\"param\":{}{value}", json(name)))
         }
-        EventDetail::Error(message) => ("error", format!("\"msg\":{0},\"fmt\":{0}", json(message))),
+        EventDetail::Error(message) => {
+            ("error", format!("\"msg\":{},\"fmt\":{}", json(message), json(&pattern_of(message))))
+        }
         EventDetail::Counter { category, name, count } => {
             ("counter", format!("\"category\":{},\"name\":{},\"count\":{count}", json(category), json(name)))
         }

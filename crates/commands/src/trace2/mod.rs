@@ -1,13 +1,15 @@
 //! Git's trace2 (api-trace2): `GIT_TRACE2`, `GIT_TRACE2_PERF` and `GIT_TRACE2_EVENT`, and the settings `trace2.*`.
 //!
 //! Events are written as they happen, with one call each. Besides git's there are a `counter` for each kind of call by the
-//! file's role. What git does in other processes, and a command here itself, has no events of a child.
+//! file's role. Packs that `repack` and `upload-pack` make, what a push brings, and the check of its links have the events of
+//! the child that git starts for them, with this process's number; other work for which git starts a program has none.
 
 mod event;
 mod formats;
 mod normal;
 pub mod packets;
 mod params;
+mod patterns;
 mod perf;
 mod recorder;
 mod setup;

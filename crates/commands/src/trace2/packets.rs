@@ -14,13 +14,16 @@ use crate::call::Call;
 use crate::call::environment::PacketTraceVariables;
 use crate::call::streams::ErrorOutput;
 
+const VARIABLE: &str = "GIT_TRACE_PACKET";
+
 /// The longest pkt-line.
 const MAX_PACKET: usize = 65_520;
 
 /// Where the lines of a session go.
 struct PacketLog {
     is_bare: bool,
-    writer: TraceWriter,
+    /// Until it cannot be written.
+    writer: Option<TraceWriter>,
     errors: ErrorOutput,
 }
 
@@ -28,11 +31,17 @@ impl PacketLog {
     fn line(&mut self, name: &str, direction: char, content: &str) {
         let text = format!("packet: {name:>12}{direction} {content}");
         let line = classic_line(Timestamp::now(), self.is_bare, &text);
-        // A trace that cannot be written must not end the session.
-        let _ = match &mut self.writer {
-            TraceWriter::StandardError => self.errors.say(line.as_bytes()),
-            writer => writer.write(&line, |_| {}),
+        let written = match &mut self.writer {
+            None => Ok(()),
+            Some(TraceWriter::StandardError) => self.errors.say(line.as_bytes()),
+            Some(writer) => writer.write(&line, |_| {}),
         };
+        // A trace that cannot be written must not end the session.
+        if let Err(error) = written {
+            self.writer = None;
+            let reason = packrace_os::reason(&error);
+            self.errors.error_line(format_args!("warning: unable to write trace for {VARIABLE}: {reason}"));
+        }
     }
 }
 
@@ -238,11 +247,12 @@ impl<C> TracedConnection<C> {
 }
 
 fn open(call: &Call) -> Option<Arc<Mutex<PacketLog>>> {
-    const VARIABLE: &str = "GIT_TRACE_PACKET";
     let PacketTraceVariables { target, is_bare } = &call.environment.packet_trace;
     let errors = call.streams.errors.clone();
     match TraceTarget::parse(target)?.open_classic() {
-        Ok(writer) => Some(Arc::new(Mutex::new(PacketLog { is_bare: *is_bare, writer, errors }))),
+        Ok(writer) => {
+            Some(Arc::new(Mutex::new(PacketLog { is_bare: *is_bare, writer: Some(writer), errors })))
+        }
         Err(failure) => {
             errors.error_line(format_args!("warning: {}", failure.classic_text(VARIABLE)));
             None
@@ -315,7 +325,7 @@ mod tests {
     fn lines(bytes: &[u8], step: usize, bands: fn(PacketScan) -> Bands) -> String {
         let written = Written::default();
         let errors = ErrorOutput::new(written.clone());
-        let log = PacketLog { is_bare: true, writer: TraceWriter::StandardError, errors };
+        let log = PacketLog { is_bare: true, writer: Some(TraceWriter::StandardError), errors };
         let log = Arc::new(Mutex::new(log));
         let new = |bands| PacketScan::new(&log, "x", '>', bands);
         let mut scan = new(bands(new(Bands::LeftOut)));

@@ -108,8 +108,10 @@ impl TraceRecorder {
         self.outputs.retain_mut(|output| {
             let Some(line) = lines.next().flatten() else { return true };
             let Err(error) = output.writer.write(&line, to_stderr) else { return true };
-            if reports_failures {
-                let (variable, reason) = (output.format.variable(), packrace_os::reason(&error));
+            let (variable, reason) = (output.format.variable(), packrace_os::reason(&error));
+            if output.format.is_classic() {
+                to_stderr(&format!("warning: unable to write trace for {variable}: {reason}\n"));
+            } else if reports_failures {
                 to_stderr(&format!("warning: unable to write trace to '{variable}': {reason}\n"));
             }
             false
@@ -142,6 +144,10 @@ impl TraceRecorder {
             }
             TraceStep::WorkTree(path) => self.add(EventDetail::Repository(&path.to_string_lossy())),
             TraceStep::Mode(mode) => self.add(EventDetail::Mode(mode)),
+            TraceStep::Said(line) => {
+                let message = ["warning: ", "error: "].iter().find_map(|word| line.strip_prefix(word));
+                message.into_iter().for_each(|message| self.add(EventDetail::Error(message)));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,8 @@ const MAX_ATTEMPTS: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TraceTarget {
     StandardError,
+    /// A descriptor that the process was started with.
+    Descriptor(u8),
     /// A file to append to, or a directory for files named by session.
     Path(PathBuf),
     /// A Unix socket; without a kind, a stream or else a datagram.
@@ -36,15 +38,15 @@ pub(super) enum SocketKind {
 impl TraceTarget {
     /// `None` if tracing is off.
     pub(super) fn parse(value: &OsString) -> Option<TraceTarget> {
+        if let [digit @ b'3'..=b'9'] = value.as_encoded_bytes() {
+            return Some(TraceTarget::Descriptor(*digit - b'0'));
+        }
         let path = Path::new(value);
         match value.to_str() {
             Some("" | "0") => None,
             Some(word) if word.eq_ignore_ascii_case("false") => None,
             Some("1" | "2") => Some(TraceTarget::StandardError),
             Some(word) if word.eq_ignore_ascii_case("true") => Some(TraceTarget::StandardError),
-            Some(descriptor) if matches!(descriptor.as_bytes(), [b'3'..=b'9']) => {
-                Some(TraceTarget::Path(Path::new("/dev/fd").join(descriptor)))
-            }
             Some(text) if text.starts_with("af_unix:") => {
                 let rest = &text["af_unix:".len()..];
                 let (kind, path) = match (rest.strip_prefix("stream:"), rest.strip_prefix("dgram:")) {
@@ -66,7 +68,10 @@ impl TraceTarget {
     pub(super) fn path(self) -> Option<PathBuf> {
         match self {
             TraceTarget::Path(path) | TraceTarget::Socket(_, path) => Some(path),
-            TraceTarget::StandardError | TraceTarget::BadSocket(..) | TraceTarget::Unknown(_) => None,
+            TraceTarget::StandardError
+            | TraceTarget::Descriptor(_)
+            | TraceTarget::BadSocket(..)
+            | TraceTarget::Unknown(_) => None,
         }
     }
 }
@@ -77,6 +82,8 @@ pub(super) enum TraceWriter {
     #[default]
     StandardError,
     File(File),
+    /// No descriptor: why nothing can be written to it.
+    Closed(io::Error),
     Stream(UnixStream),
     Datagrams(UnixDatagram),
 }
@@ -147,11 +154,19 @@ impl TargetFailure {
 }
 
 impl TraceWriter {
+    fn of_descriptor(number: u8) -> TraceWriter {
+        match packrace_os::process::inherited_descriptor(number.into()) {
+            Ok(descriptor) => TraceWriter::File(descriptor.into()),
+            Err(error) => TraceWriter::Closed(error),
+        }
+    }
+
     /// Writes a line with one call. Each line is a datagram, as in git.
     pub(super) fn write(&mut self, line: &str, to_stderr: fn(&str)) -> io::Result<()> {
         match self {
             TraceWriter::StandardError => to_stderr(line),
             TraceWriter::File(file) => file.write_all(line.as_bytes())?,
+            TraceWriter::Closed(error) => return Err(std::mem::replace(error, ErrorKind::NotFound.into())),
             TraceWriter::Stream(stream) => stream.write_all(line.as_bytes())?,
             TraceWriter::Datagrams(socket) => drop(socket.send(line.as_bytes())?),
         }
@@ -164,6 +179,7 @@ impl TraceTarget {
     pub(super) fn open_classic(&self) -> Result<TraceWriter, TargetFailure> {
         match self {
             TraceTarget::StandardError => Ok(TraceWriter::StandardError),
+            TraceTarget::Descriptor(number) => Ok(TraceWriter::of_descriptor(*number)),
             TraceTarget::Unknown(value) | TraceTarget::BadSocket(value, _) => {
                 Err(TargetFailure::Unknown(value.clone()))
             }
@@ -184,6 +200,7 @@ impl TraceTarget {
         let opened = |writer| OpenedTarget { writer, is_last: false };
         match self {
             TraceTarget::StandardError => Ok(opened(TraceWriter::StandardError)),
+            TraceTarget::Descriptor(number) => Ok(opened(TraceWriter::of_descriptor(*number))),
             TraceTarget::Unknown(value) => Err(TargetFailure::Unknown(value.clone())),
             TraceTarget::BadSocket(value, path) => Err(TargetFailure::BadSocket(value.clone(), path.clone())),
             TraceTarget::Socket(kind, path) => connect(*kind, path)
@@ -265,7 +282,8 @@ mod tests {
         check("0", None);
         check("False", None);
         check("1", Some(TraceTarget::StandardError));
-        check("7", Some(TraceTarget::Path("/dev/fd/7".into())));
+        check("7", Some(TraceTarget::Descriptor(7)));
+        check("2", Some(TraceTarget::StandardError));
         check("/tmp/x", Some(TraceTarget::Path("/tmp/x".into())));
         check("x", Some(TraceTarget::Unknown("x".into())));
         check("af_unix:/tmp/x", Some(TraceTarget::Socket(None, "/tmp/x".into())));
@@ -276,6 +294,16 @@ mod tests {
         let long = format!("/{}", "x".repeat(107));
         let value = format!("af_unix:{long}");
         check(&value, Some(TraceTarget::BadSocket(value.clone(), long)));
+    }
+
+    /// Files of this process are no targets.
+    #[test]
+    fn descriptors() {
+        let own = tempfile::tempfile().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&own);
+        let mut writer = TraceWriter::of_descriptor(u8::try_from(number).unwrap());
+        let error = writer.write("x", |_| {}).unwrap_err();
+        assert_eq!(packrace_os::reason(&error), "Bad file descriptor");
     }
 
     #[test]

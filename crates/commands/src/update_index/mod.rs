@@ -20,7 +20,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
-use crate::work_tree::WorkTree;
+use crate::work_tree::{WorkTree, damaged_index};
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
@@ -108,7 +108,7 @@ impl<'a> Update<'a> {
             // Possibly nothing has to be written.
             Err(error) => match (&error, Index::read(repository)) {
                 (IndexError::Lock(_), Ok(index)) => HeldIndex::Unlocked(Box::new(index), error),
-                _ => return Err(error.into()),
+                _ => return Err(damaged_index(error, repository, call, work_tree.as_ref())),
             },
         };
         Ok(Update {

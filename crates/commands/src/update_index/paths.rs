@@ -117,9 +117,13 @@ impl Update<'_> {
     /// A directory is a submodule, or replaced a file.
     fn take_dir(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
+        let hash = self.repository.hash_kind();
         let (index, contents, _) = self.parts()?;
         let head = contents.submodule_head(path);
         let before = index.stages(path).next().map(|(_, entry)| entry.mode);
+        if head.is_some_and(|id| id.kind() != hash) {
+            return Ok(Err(Unable("cannot add a submodule of a different hash algorithm".to_owned())));
+        }
         let what = match (before, head) {
             (Some(Mode::Gitlink), None) => return Ok(Ok(())),
             (Some(Mode::Gitlink), Some(id)) => return Ok(self.put(path, Mode::Gitlink, id, seen)),

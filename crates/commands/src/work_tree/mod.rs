@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_store::Repository;
+use packrace_worktree::index::IndexError;
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, named_git_dir};
@@ -53,6 +54,25 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
         () if real == here.join(".git") => PathBuf::from(".git"),
         () => real,
     })
+}
+
+/// What is said of an index that cannot be used. A damaged one is called as git calls it.
+pub(crate) fn damaged_index(
+    error: IndexError,
+    repository: &Repository,
+    call: &Call,
+    tree: Option<&WorkTree>,
+) -> Fatal {
+    let (path, source) = match error {
+        IndexError::Damaged { path, source } => (path, source),
+        other => return other.into(),
+    };
+    if path != repository.index_file() {
+        return IndexError::Damaged { path, source }.into();
+    }
+    let usual = || shown_git_dir(repository, call, tree).map(|dir| dir.join("index"));
+    let shown = call.environment.index_file.clone().or_else(usual);
+    IndexError::Damaged { path: shown.unwrap_or(path), source }.into()
 }
 
 impl WorkTree {

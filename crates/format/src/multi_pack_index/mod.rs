@@ -153,6 +153,15 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         self.pack_names().map(pack_stem)
     }
 
+    /// Whether it finds each object at the same place in the same pack as another one.
+    pub fn has_entries_of<O: AsRef<[u8]>>(&self, other: &MultiPackIndex<O>) -> bool {
+        let entry = |position| Some((self.id_at(position), self.pack_and_offset_at(position)?));
+        let same = |position| Some((other.id_at(position), other.pack_and_offset_at(position)?));
+        self.len() == other.len()
+            && self.pack_names().eq(other.pack_names())
+            && (0..self.len()).all(|position| entry(position) == same(position))
+    }
+
     /// The position of an object, if one of the packs has it.
     #[inline]
     pub fn position_of(&self, id: &oid) -> Option<u32> {

@@ -21,6 +21,7 @@ use crate::count::{self, Op, Role};
 use crate::interruption::UnnamedPath;
 use crate::reach;
 use crate::simulated::{DiskChange, DiskOp, before, done};
+use crate::sink::{LACKS_GATHERED_WRITES, first, gathered_or_plain};
 
 mod closed;
 mod log_file;
@@ -265,11 +266,17 @@ impl NewFile {
         while !buffered.is_empty() || !bytes.is_empty() {
             let path = self.path.as_deref().expect("taken only by what consumes the file");
             before(path, DiskOp::Write(buffered.len() + bytes.len()))?;
-            let written = match self.file.write_vectored(&[IoSlice::new(buffered), IoSlice::new(bytes)]) {
+            let pieces = [IoSlice::new(buffered), IoSlice::new(bytes)];
+            let written = gathered_or_plain(
+                &LACKS_GATHERED_WRITES,
+                || rustix::io::writev(&self.file, &pieces),
+                || rustix::io::write(&self.file, first(&pieces)),
+            );
+            let written = match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
             };
             count::add(self.role, Op::Write, written);
             done(|| DiskChange::Write {

@@ -210,7 +210,7 @@ impl<'a> Commits<'a> {
     }
 
     /// Visits every commit that `tips` reach, each once, newest first if dates are right. `enter` returns
-    /// whether to continue to a commit's parents.
+    /// whether to continue to a commit's parents, which need not exist otherwise.
     pub(crate) fn closure(
         &mut self,
         tips: &[ObjectNo],
@@ -220,7 +220,7 @@ impl<'a> Commits<'a> {
         let mut queue = BinaryHeap::new();
         for &tip in tips {
             if seen.insert(tip) {
-                let no = self.load(tip)?;
+                let no = self.load_had(tip)?;
                 queue.push((self.get(no).age_key(), no.0));
             }
         }
@@ -229,10 +229,11 @@ impl<'a> Commits<'a> {
             if !enter(self.get(no)) {
                 continue;
             }
+            self.check_parents(no)?;
             for at in 0..self.get(no).parents.len() {
                 let parent = self.get(no).parents[at];
                 if seen.insert(parent) {
-                    let no = self.load(parent)?;
+                    let no = self.load_had(parent)?;
                     queue.push((self.get(no).age_key(), no.0));
                 }
             }

@@ -160,7 +160,8 @@ fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<
                 continue;
             }
             depths.insert(ix, at);
-            let no = commits.load(ix)?;
+            // Behind the edge nothing need exist.
+            let no = if at >= depth { commits.load_had(ix)? } else { commits.load(ix)? };
             let commit = commits.get(no);
             if at >= depth || commit.is_cut {
                 reach.shallow.push(ix);

@@ -121,6 +121,8 @@ pub enum Output {
     ClientShallow(Vec<ObjectId>),
     /// The client's own session id, for logs (gitprotocol-capabilities, "session-id"). Expects no answer.
     ClientSession(Vec<u8>),
+    /// The client accepts a promisor remote of this name, which was not offered. Expects no answer.
+    UnknownPromisor(Vec<u8>),
     /// Check whether the client may request these objects.
     CheckWants(Vec<ObjectId>),
     /// Check which of these objects exist.

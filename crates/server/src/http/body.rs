@@ -451,11 +451,16 @@ impl Body for AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
+        let Some(access) = &mut self.access else { return };
         let is_cut = !self.is_complete && self.is_wanted;
-        let outcome = format!("{}{}", self.status, if is_cut { " cut" } else { "" });
-        if let Some(access) = &mut self.access {
-            access.end(&outcome, !is_cut && self.status < 400, None);
-        }
+        let is_good = self.status < 400;
+        let has_failed = access.transfer().failure().is_some();
+        let how = match (is_cut, has_failed && is_good) {
+            (true, _) => " cut",
+            (false, true) => " failed",
+            (false, false) => "",
+        };
+        access.end(&format!("{}{how}", self.status), how.is_empty() && is_good, None);
     }
 }
 

@@ -29,7 +29,7 @@ use crate::bundles::{BundleName, OfferedBundles, list_file};
 use crate::error::Error;
 use crate::metrics::Kind;
 use crate::send::outbox::GatherBatch;
-use crate::service::access_log::{Access, quoted};
+use crate::service::access_log::Access;
 use crate::service::call::Service;
 use crate::service::shared::{Opened, ServedRepository, Shared};
 
@@ -45,16 +45,12 @@ pub(super) struct BundleAnswer {
     status: StatusCode,
     body: GatherBatch,
     headers: HeaderMap,
-    is_body_wanted: bool,
 }
 
 impl BundleAnswer {
     pub(super) fn answer(self, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
         let body = AnswerBody::new(self.body, None, self.status.as_u16(), Some(access), in_flight);
         let mut answer = Response::new(body);
-        if !self.is_body_wanted {
-            answer.body_mut().not_wanted();
-        }
         *answer.status_mut() = self.status;
         *answer.headers_mut() = self.headers;
         answer
@@ -100,7 +96,7 @@ pub(super) async fn find(
             file_of(&offered, name, &method, &headers).map(Some)
         });
         offered.map_err(|why| {
-            tracing::error!("{}: {}", quoted(&path), quoted(why.to_string().as_bytes()));
+            transfer.fails(why.kind(), &why.to_string());
             HttpRefusal::from(StatusCode::INTERNAL_SERVER_ERROR)
         })
     });
@@ -108,9 +104,8 @@ pub(super) async fn find(
         tracing::error!("request panicked: {panic}");
         Err(StatusCode::INTERNAL_SERVER_ERROR.into())
     })?;
-    let mut found = found.ok_or(StatusCode::NOT_FOUND)?;
-    found.is_body_wanted = request.method() != Method::HEAD;
-    if found.is_body_wanted && found.body.len() > LONG_BYTES {
+    let found = found.ok_or(StatusCode::NOT_FOUND)?;
+    if request.method() != Method::HEAD && found.body.len() > LONG_BYTES {
         context.background.notify_one();
     }
     Ok(found)
@@ -122,12 +117,7 @@ fn list_of(offered: &OfferedBundles) -> BundleAnswer {
     no_cache(&mut headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(header::CONTENT_LENGTH, text.len().into());
-    BundleAnswer {
-        status: StatusCode::OK,
-        body: GatherBatch::of(text.into_bytes()),
-        headers,
-        is_body_wanted: true,
-    }
+    BundleAnswer { status: StatusCode::OK, body: GatherBatch::of(text.into_bytes()), headers }
 }
 
 fn file_of(
@@ -175,7 +165,7 @@ fn file_of(
     for start in range.clone().step_by(PIECE_BYTES) {
         body.push_mapped(&map, start..range.end.min(start + PIECE_BYTES));
     }
-    Ok(BundleAnswer { status, body, headers: answer, is_body_wanted: true })
+    Ok(BundleAnswer { status, body, headers: answer })
 }
 
 /// Whether the client has the file with this tag already (RFC 9110, "If-None-Match").

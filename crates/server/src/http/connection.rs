@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
 use packrace_os::faults;
+use packrace_os::sink::{has_gathered_writes, lacks_gathered_writes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -251,13 +252,20 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        let first: &[u8] = pieces.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| &piece[..]);
+        let mut stream = Pin::new(&mut self.stream);
+        let gathered = has_gathered_writes().then(|| stream.as_mut().poll_write_vectored(context, pieces));
+        let written = match gathered {
+            Some(Poll::Ready(Err(error))) if lacks_gathered_writes(&error) => stream.poll_write(context, first),
+            Some(written) => written,
+            None => stream.poll_write(context, first),
+        };
         self.wrote(&written, pieces);
         written
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.is_write_vectored() && has_gathered_writes()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

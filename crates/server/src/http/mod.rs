@@ -55,13 +55,14 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::admin;
 use crate::bundles::KeptBundles;
+use crate::error::ErrorKind;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
 use crate::origin;
 use crate::path_names::PathNames;
 use crate::send::outbox::GatherBatch;
-use crate::service::access_log::{Access, quoted};
+use crate::service::access_log::Access;
 use crate::service::call::{self, Call, Service};
 use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
@@ -99,6 +100,21 @@ pub(crate) async fn answer(
     request: Request<impl ClientBody>,
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
+    addresses: Addresses,
+) -> HttpAnswer {
+    let is_head = request.method() == Method::HEAD;
+    let mut answer = answer_whole(request, in_flight, shared, addresses).await;
+    if is_head {
+        answer.body_mut().not_wanted();
+    }
+    answer
+}
+
+/// The answer with its body, even to HEAD.
+async fn answer_whole(
+    request: Request<impl ClientBody>,
+    in_flight: Arc<InFlight>,
+    shared: Arc<Shared>,
     Addresses { peer, local, certificate }: Addresses,
 ) -> HttpAnswer {
     let offer = ClientOffer::new(peer, request.headers(), certificate, &shared);
@@ -110,8 +126,9 @@ pub(crate) async fn answer(
     };
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
-        tracing::warn!("http {peer}: refused: {why}");
-        return HttpRefusal::from(status).answer(log(), in_flight);
+        let access = log();
+        access.transfer().fails(ErrorKind::PeerFault, &format!("refused: {why}"));
+        return HttpRefusal::from(status).answer(access, in_flight);
     }
     let admin_access = match admin_access(uri.path(), &offer, &shared).await {
         Ok(access) => access,
@@ -150,12 +167,14 @@ pub(crate) async fn answer(
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
             return answer;
         }
-        // This server does not offer the dumb protocol.
-        Route::NotOffered(_) | Route::File(..) => Err(StatusCode::FORBIDDEN.into()),
+        Route::NotOffered(_) | Route::File(..) => {
+            access.transfer().fails(ErrorKind::PeerFault, "service or dumb protocol not offered");
+            Err(StatusCode::FORBIDDEN.into())
+        }
         Route::Bundle(..) | Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
     };
     match result {
-        Ok(start) => start.answer(method != Method::HEAD, access, in_flight),
+        Ok(start) => start.answer(access, in_flight),
         Err(refusal) => refusal.answer(access, in_flight),
     }
 }
@@ -173,14 +192,11 @@ struct AnswerStart {
 }
 
 impl AnswerStart {
-    fn answer(self, is_body_wanted: bool, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
+    fn answer(self, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
         let body = AnswerBody::new(self.first, self.rest, StatusCode::OK.as_u16(), Some(access), in_flight);
         let mut answer = Response::new(body);
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         no_cache(answer.headers_mut());
-        if !is_body_wanted {
-            answer.body_mut().not_wanted();
-        }
         answer
     }
 }
@@ -260,7 +276,7 @@ async fn take_body(
 ) -> Result<(RequestBody, Option<Opened>), HttpRefusal> {
     let settings = shared.settings();
     let limits = &settings.limits;
-    let refused = |bad| body_refused(bad, context.peer, shared);
+    let refused = |bad| body_refused(bad, context, shared);
     let claim = shared.limits.bodies.claim(0, context.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
     let mut taken = RequestBody::new(claim, is_gzip, limits.max_request_bytes);
     let mut opened = None;
@@ -338,7 +354,9 @@ fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
     if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != service.request()) {
         return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+    // Their names have no case (RFC 9110, section 8.4.1).
+    let coding = headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
+    match coding.as_deref() {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip" | b"x-gzip") => Ok(true),
         Some(_) => Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -419,6 +437,7 @@ async fn run(
 async fn take_permit(context: &RequestContext, shared: &Shared) -> Result<Permit, StatusCode> {
     shared.limits.request(context.peer.ip()).await.map_err(|why| {
         shared.has_refused(format_args!("http {}", context.peer), why, "request");
+        context.transfer.fails_somehow(ErrorKind::Busy, &why.to_string());
         status_of(why)
     })
 }
@@ -438,7 +457,7 @@ fn open(
         if matches!(why, NotServed::Unavailable(_)) {
             shared.host.metrics.refused(Reason::Unavailable);
         }
-        HttpRefusal::not_served(&quoted(path), &why)
+        HttpRefusal::not_served(transfer, &why)
     })
 }
 
@@ -451,9 +470,9 @@ fn run_engine(
 ) -> HttpRefusal {
     request.context.transfer.is_about(&request.path);
     let _span = request.context.transfer.enter_span();
-    let path = quoted(&request.path);
-    let RequestContext { offer, transfer, .. } = &request.context;
-    let open = || open(request.service, &request.path, offer, transfer, shared);
+    let transfer = request.context.transfer.clone();
+    let offer = &request.context.offer;
+    let open = || open(request.service, &request.path, offer, &transfer, shared);
     let opened = match request.opened.take().map_or_else(open, Ok) {
         Ok(opened) => opened,
         Err(refusal) => return refusal,
@@ -463,12 +482,11 @@ fn run_engine(
         // Inflating here delays no other request, and there are a permit and a repository.
         Body::Whole(body) => {
             if let Err(bad) = body.inflate() {
-                return body_refused(bad, request.context.peer, shared).into();
+                return body_refused(bad, &request.context, shared).into();
             }
         }
         Body::Empty | Body::Stream(_) => {}
     }
-    let peer = request.context.peer;
     let result =
         catch_unwind(AssertUnwindSafe(|| serve_request(request, opened, &mut client, permit, shared)));
     let status = match result {
@@ -480,11 +498,11 @@ fn run_engine(
         Ok(Ok(status)) => status,
         Ok(Err(error)) if permit.is_cut() => {
             shared.host.metrics.refused(Reason::Idle);
-            tracing::warn!("http {peer}: {path}: {CUT}: {}", quoted(error.to_string().as_bytes()));
+            transfer.fails(ErrorKind::Busy, &format!("{CUT}: {error}"));
             StatusCode::SERVICE_UNAVAILABLE
         }
         Ok(Err(error)) => {
-            tracing::warn!("{path}: {}", quoted(error.to_string().as_bytes()));
+            transfer.fails(error.kind(), &error.to_string());
             if error.was_told() && client.has_sent() {
                 client.end();
             }
@@ -492,7 +510,7 @@ fn run_engine(
         }
         Err(_) => {
             shared.host.metrics.panics.inc();
-            tracing::error!("{path}: request panicked");
+            transfer.fails(ErrorKind::Unavailable, "request panicked");
             StatusCode::INTERNAL_SERVER_ERROR
         }
     };
@@ -542,7 +560,7 @@ fn serve_request(
             head = &begun;
             match shared.make(&new, &transfer) {
                 Ok(made) => made,
-                Err(why) => return Ok(HttpRefusal::not_served(&quoted(&request.path), &why).status),
+                Err(why) => return Ok(HttpRefusal::not_served(&transfer, &why).status),
             }
         }
     };

@@ -1,22 +1,22 @@
 //! HTTP answers that do not come from a service: a status, and words that git shows as lines of `remote:`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use super::HttpAnswer;
 use super::body::{AnswerBody, BadBody};
 use super::limit_reached::RETRY_AFTER;
 use super::routes::NO_CACHE;
 use super::watch::InFlight;
+use super::{HttpAnswer, RequestContext};
+use crate::error::ErrorKind;
 use crate::limits::budget::CUT;
 use crate::metrics::Reason;
 use crate::send::outbox::GatherBatch;
-use crate::service::access_log::{Access, quoted, reason};
+use crate::service::access_log::{Access, reason};
 use crate::service::root::NotServed;
 use crate::service::shared::Shared;
-use crate::transfers::kept;
+use crate::transfers::{Transfer, kept};
 
 /// The value of `WWW-Authenticate`.
 const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
@@ -42,31 +42,29 @@ impl HttpRefusal {
     }
 
     /// The answer for a repository that is not served. The log has the reason.
-    pub(super) fn not_served(path: &str, why: &NotServed) -> Self {
+    pub(super) fn not_served(transfer: &Transfer, why: &NotServed) -> Self {
+        let fails = |kind, why: &str| transfer.fails(kind, why);
         match why {
             NotServed::NotFound(why) => {
-                tracing::info!("{path}: not served: {}", quoted(why.as_bytes()));
+                fails(ErrorKind::PeerFault, &format!("not served: {why}"));
                 StatusCode::NOT_FOUND.into()
             }
-            NotServed::Disabled(reason) => {
-                tracing::info!("{path}: service not enabled: {}", quoted(reason.as_bytes()));
-                HttpRefusal::forbidden(&why.to_string())
+            NotServed::Disabled(_) | NotServed::Forbidden(_) => {
+                let words = why.to_string();
+                fails(ErrorKind::PeerFault, &words);
+                HttpRefusal::forbidden(&words)
             }
             NotServed::Unauthenticated => StatusCode::UNAUTHORIZED.into(),
-            NotServed::Forbidden(why) => {
-                tracing::info!("{path}: {}", quoted(why.as_bytes()));
-                HttpRefusal::forbidden(why)
-            }
             NotServed::Broken(error) => {
-                tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
+                fails(ErrorKind::Corrupt, &error.to_string());
                 StatusCode::INTERNAL_SERVER_ERROR.into()
             }
             NotServed::BrokenInBucket(why) => {
-                tracing::error!("{path}: {}", quoted(why.as_bytes()));
+                fails(ErrorKind::Corrupt, why);
                 StatusCode::INTERNAL_SERVER_ERROR.into()
             }
             NotServed::Unavailable(why) => {
-                tracing::error!("{path}: {}", quoted(why.as_bytes()));
+                fails(ErrorKind::Unavailable, why);
                 StatusCode::SERVICE_UNAVAILABLE.into()
             }
         }
@@ -79,6 +77,10 @@ impl HttpRefusal {
             access.transfer().metrics().refused(reason);
         }
         let words = self.words.as_deref().or(status.canonical_reason()).unwrap_or("refused");
+        // Clients ask without credentials first.
+        if status != StatusCode::UNAUTHORIZED {
+            access.transfer().fails_somehow(kind_of(status), words);
+        }
         let first = GatherBatch::of(format!("{words}\n").into_bytes());
         let body = AnswerBody::new(first, None, status.as_u16(), Some(access), in_flight);
         let mut answer = Response::new(body);
@@ -118,23 +120,33 @@ fn shown(words: &str) -> String {
     kept(words.as_bytes()).replace(is_unsafe, "?")
 }
 
+/// What the log says of a request with this status, if nothing else.
+fn kind_of(status: StatusCode) -> ErrorKind {
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => ErrorKind::Busy,
+        status if status.is_server_error() => ErrorKind::Unavailable,
+        _ => ErrorKind::PeerFault,
+    }
+}
+
 /// Counts and logs a refused body; returns its status.
-pub(super) fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
+pub(super) fn body_refused(bad: BadBody, context: &RequestContext, shared: &Shared) -> StatusCode {
     let (status, why) = match bad {
-        // Their status counts them.
-        BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
-        BadBody::Broken => return StatusCode::BAD_REQUEST,
+        BadBody::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "larger than limits.max-request-bytes"),
+        BadBody::Broken => (StatusCode::BAD_REQUEST, "breaks off, or is no gzip"),
         BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "limits.body-memory-bytes is used up"),
         BadBody::ClientHasEnough => {
             (StatusCode::TOO_MANY_REQUESTS, "limits.body-memory-bytes-per-address is used up")
         }
         BadBody::Cut => (StatusCode::SERVICE_UNAVAILABLE, CUT),
     };
-    shared.host.metrics.refused(match bad {
-        BadBody::Cut => Reason::Idle,
-        _ => Reason::BodyMemory,
-    });
-    tracing::warn!("http {peer}: request body: {why}");
+    match bad {
+        // Their status counts them.
+        BadBody::TooLarge | BadBody::Broken => {}
+        BadBody::NoRoom | BadBody::ClientHasEnough => shared.host.metrics.refused(Reason::BodyMemory),
+        BadBody::Cut => shared.host.metrics.refused(Reason::Idle),
+    }
+    context.transfer.fails(kind_of(status), &format!("request body: {why}"));
     status
 }
 

@@ -11,7 +11,7 @@ use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::wire::pkt_line;
 use packrace_store::refs::{RefSnapshot, StoredRef, Target};
-use packrace_store::{OpenOptions, Repository};
+use packrace_store::{OpenOptions, Repository, SkippedRefs};
 
 use super::settings::PushSettings;
 use super::{ReceivePack, Subject};
@@ -35,9 +35,10 @@ pub(super) fn refs(
     let mut capabilities = Some(offer.capabilities());
     let mut seen = HashSet::new();
     let refs = call.subject.repository.refs().snapshot(&[])?;
+    let mut skipped = SkippedRefs::of(&call.subject.repository)?;
     visit(&refs, |name, id| {
         let short = name.strip_prefix(namespace);
-        if settings.hidden.hides_ref(short, name) {
+        if settings.hidden.hides_ref(short, name) || skipped.has(name, &id)? {
             return Ok(());
         }
         let is_new = seen.insert(id);

@@ -128,7 +128,11 @@ impl CertificateChecker<'_> {
             directory: subject.repository.git_dir(),
             temporary_dir: &self.call.temporary_dir,
             confinement: &subject.confinement,
-            on_error: &|text| self.client.error(text),
+            // As in git, it is the operator who can mend it.
+            on_error: &|text| match &self.call.faults {
+                Some(operator) => operator.say(format!("error: {text}\n").as_bytes()),
+                None => self.client.error(text),
+            },
         }
         .check(signed, signature)
     }

@@ -37,7 +37,7 @@ pub(super) struct ReceivedCommand {
     pub(super) error: Option<String>,
     /// It deletes a ref, whatever its value: the one that the client knows is the name of no object.
     pub(super) ignores_old: bool,
-    /// It deletes a ref that did not exist: hooks and the journal skip it.
+    /// It deletes a ref that did not exist: the hooks after the push and the journal skip it.
     pub(super) did_not_exist: bool,
     /// Another command of this push makes the same change through another name.
     pub(super) is_done_by_other: bool,

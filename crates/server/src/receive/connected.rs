@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
+use packrace_os::trace;
 use packrace_pack::RequestObjects;
 use packrace_pack::connectivity::{self, Gap, Question};
 use packrace_store::refs::RefSnapshot;
@@ -12,6 +13,19 @@ use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Push, Shallow};
 use super::shallow::NewShallow;
 use crate::error::Error;
+
+/// What git starts for it, in a trace.
+const GIT_CHECK: [&str; 9] = [
+    "git",
+    "rev-list",
+    "--objects",
+    "--stdin",
+    "--not",
+    "--exclude-hidden=receive",
+    "--all",
+    "--quiet",
+    "--alternate-refs",
+];
 
 impl Push<'_> {
     /// Rejects commands whose tips reach missing objects. If the client's history is cut, and the
@@ -30,7 +44,9 @@ impl Push<'_> {
         let tips: Vec<ObjectId> = numbers.iter().map(|at| self.commands[*at].new).collect();
         let trusted = self.trusted(refs)?;
         let request_objects = Arc::new(RequestObjects::new(snapshot.clone()));
+        let traced = trace::child_inside(&GIT_CHECK);
         let broken = gaps(self, &request_objects, &tips, &[], &trusted)?;
+        traced.into_iter().for_each(|child| child.ended_inside(broken.is_empty()));
         if broken.is_empty() {
             return Ok(None);
         }

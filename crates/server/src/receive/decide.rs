@@ -29,8 +29,6 @@ fn is_pushable_name(name: &[u8], is_delete: bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Change,
-    /// The ref did not exist: no change is necessary.
-    Nothing,
     Rejected,
 }
 
@@ -69,8 +67,10 @@ impl Push<'_> {
                 None => continue,
                 Some(target) => target,
             };
-            let target =
-                target.and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
+            let stored = self.call.subject.repository.refs();
+            let target = target
+                .filter(|target| is_good_name(target) && stored.exists(target).is_ok())
+                .and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
             let Some(target) = target else {
                 self.client.error(&format!("refusing update to broken symref '{shown}'"));
                 self.commands[at].reject("broken symref");
@@ -105,7 +105,6 @@ impl Push<'_> {
                 self.commands[at].reject(&why);
                 Ok(Decision::Rejected)
             }
-            None if self.commands[at].did_not_exist => Ok(Decision::Nothing),
             None => Ok(Decision::Change),
         }
     }
@@ -221,14 +220,15 @@ impl Push<'_> {
         Ok(Some(left.is_none()))
     }
 
-    /// Refs can also be deleted when they are broken, or do not exist.
+    /// Refs can also be deleted when they lead to no object, or do not exist. What the file of one holds, if anything,
+    /// is for the transaction to judge.
     fn look_at_deleted(&mut self, at: usize, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
         let command = &self.commands[at];
         if !command.is_delete() || !command.old.is_null() && snapshot.contains(&command.old)? {
             return Ok(());
         }
         let refs = self.call.subject.repository.refs();
-        match refs.read(&command.full_name)? {
+        match refs.resolve(&command.full_name)? {
             Some(_) => self.client.warn("allowing deletion of corrupt ref"),
             None => {
                 self.client.warn("deleting a non-existent ref");

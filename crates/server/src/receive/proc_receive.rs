@@ -132,17 +132,22 @@ impl Push<'_> {
         let all: HashMap<Vec<u8>, usize> =
             self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
         let hash = self.call.subject.repository.hash_kind();
-        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut errors = Vec::new();
         let mut reported = vec![false; self.commands.len()];
         // The command that options apply to, and whether they begin the report of another change.
         let mut current: Option<(usize, bool)> = None;
+        // Whether the last command was refused: as in git, options of it fail nothing.
+        let (mut is_refused, mut is_told) = (false, false);
         for line in lines {
             match ReportLine::parse(line) {
                 Some(ReportLine::Option(key, value)) => {
                     let Some((at, is_new)) = &mut current else {
                         // As in git, said once.
-                        if !errors.iter().any(|error| error == UNMATCHED_OPTION) {
+                        if is_refused {
+                            if !std::mem::replace(&mut is_told, true) {
+                                self.client.error(UNMATCHED_OPTION);
+                            }
+                        } else if !errors.iter().any(|error| error == UNMATCHED_OPTION) {
                             errors.push(UNMATCHED_OPTION.to_owned());
                         }
                         continue;
@@ -161,30 +166,23 @@ impl Push<'_> {
                     }
                 }
                 Some(ReportLine::Ok(name)) => {
+                    is_refused = false;
                     current = self.named(name, &by_name, &all, &mut errors).map(|at| (at, true));
                     current.iter().for_each(|(at, _)| reported[*at] = true);
                 }
                 Some(ReportLine::Rejected(name, why)) => {
-                    let at = self.named(name, &by_name, &all, &mut errors);
-                    if let Some(at) = at {
+                    is_refused = false;
+                    if let Some(at) = self.named(name, &by_name, &all, &mut errors) {
                         reported[at] = true;
-                        self.commands[at].reject(&shown(why));
+                        is_refused = true;
+                        self.commands[at].reject(&String::from_utf8_lossy(why));
                     }
-                    current = at.map(|at| (at, true));
+                    // Options belong to what was done.
+                    current = None;
                 }
                 Some(ReportLine::Unpack(_)) | None => {
-                    let words: Vec<&[u8]> = line.splitn(2, |byte| *byte == b' ').collect();
-                    errors.push(match words.as_slice() {
-                        [status, name] => {
-                            format!(
-                                "proc-receive reported bad status '{}' on ref '{}'",
-                                shown(status),
-                                shown(name)
-                            )
-                        }
-                        _ => format!("proc-receive reported incomplete status line: '{}'", shown(line)),
-                    });
-                    current = None;
+                    errors.push(bad_status(line));
+                    (current, is_refused) = (None, false);
                 }
             }
         }
@@ -212,6 +210,15 @@ impl Push<'_> {
             });
         }
         found
+    }
+}
+
+/// A line that is no report.
+fn bad_status(line: &[u8]) -> String {
+    let words: Vec<_> = line.splitn(2, |byte| *byte == b' ').map(String::from_utf8_lossy).collect();
+    match words.as_slice() {
+        [status, name] => format!("proc-receive reported bad status '{status}' on ref '{name}'"),
+        _ => format!("proc-receive reported incomplete status line: '{}'", String::from_utf8_lossy(line)),
     }
 }
 

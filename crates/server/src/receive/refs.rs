@@ -39,7 +39,6 @@ impl Push<'_> {
                         edits.push(self.edit(at));
                         numbers.push(at);
                     }
-                    Decision::Nothing => {}
                     Decision::Rejected => {
                         is_whole = false;
                         break;

@@ -77,6 +77,9 @@ impl PushSettings {
             "receive.certNonceSeed",
             "receive.procReceiveRefs",
         ])?;
+        // Refused as by git, although others use them.
+        config.check_trust_level()?;
+        config.boolean("receive.autogc")?;
         let hidden = config.strings_of(&["transfer.hideRefs", "receive.hideRefs"]);
         let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);
         let proc_receive = config.strings("receive.procReceiveRefs");

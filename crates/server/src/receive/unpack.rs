@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
-use packrace_object::fsck::Severities;
+use packrace_object::fsck::{Rules, Severities};
 use packrace_os::clock::Clock;
+use packrace_os::trace::{self, TracedChild};
 use packrace_pack::ingest::{Checks, IndexedPack, Ingest, IngestErrorKind, IngestOptions, Unpacking};
 use packrace_pack::meter::{Meter, ProgressInterval};
 use packrace_pack::{Phase, ProgressSink};
@@ -74,16 +75,31 @@ pub(super) fn receive_pack_bytes(
     is_cut: bool,
     progress: &Progress<'_>,
 ) -> Result<Result<(), NotUnpacked>, Error> {
-    let (head, announced) = match read_head(source) {
-        Ok((head, header)) => (head, header.objects),
+    let (head, header) = match read_head(source) {
+        Ok(read) => read,
         Err(why) => return Ok(Err(NotUnpacked { why, over_budget: None })),
     };
-    let options = options(quarantine, settings, budget, is_cut)?;
+    let announced = header.objects;
+    // Git's words are those of the program that it would have run.
+    let program = match settings.git_unpack_limit.form_of(announced) {
+        Form::Loose => "unpack-objects",
+        Form::Pack => "index-pack",
+    };
+    let why = format!("{program} abnormal exit");
+    let rules = match rules(quarantine, settings) {
+        Ok(rules) => rules,
+        Err(error) => {
+            progress.client.report("fatal", &error.to_string());
+            return Ok(Err(NotUnpacked { why, over_budget: None }));
+        }
+    };
+    let options = options(quarantine, settings, budget, rules, is_cut)?;
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
     let mut unread = None;
     let form = settings.unpack_limit.form_of(announced);
+    let traced = traced_program(program, header);
     let result = feed(source, &head, &mut ingest, progress.client).and_then(|failed| {
         unread = failed;
         progress.client.pack_read();
@@ -93,16 +109,12 @@ pub(super) fn receive_pack_bytes(
         progress.client.say(&indexed.found().warnings);
         store(indexed, form, quarantine, &existing)
     });
+    traced.into_iter().for_each(|child| child.ended_inside(result.is_ok()));
     if let Err(error) = result {
         progress.client.say(error.lines());
         // The limit may have ended the read, so that the pack looks cut off.
         let too_long = progress.client.too_long();
         let unread = || unread.map(|error| format!("cannot read the pack: {}", packrace_os::reason(&error)));
-        // Git's words are those of the program that it would have run.
-        let program = match settings.git_unpack_limit.form_of(announced) {
-            Form::Loose => "unpack-objects",
-            Form::Pack => "index-pack",
-        };
         let found = || match error.of_unpacking() {
             Unpacking::Fatal(words) if program == "unpack-objects" && error.is_of_fsck() => words,
             _ => error.to_string(),
@@ -110,30 +122,45 @@ pub(super) fn receive_pack_bytes(
         let words = too_long.clone().or_else(unread).unwrap_or_else(found);
         progress.client.report("fatal", &words);
         let is_over = too_long.is_some() || error.kind() == IngestErrorKind::LimitExceeded;
-        let why = format!("{program} abnormal exit");
         return Ok(Err(NotUnpacked { why, over_budget: is_over.then_some(words) }));
     }
     Ok(Ok(()))
+}
+
+/// In a trace, begins the work of the program that git starts for a pack.
+fn traced_program(program: &str, header: Header) -> Option<TracedChild> {
+    let header = format!("--pack_header={},{}", header.version, header.objects);
+    match program {
+        "index-pack" => trace::child_inside(&["git", program, "--stdin", &header, "--fix-thin"]),
+        _ => trace::child_inside(&["git", program, &header]),
+    }
+}
+
+/// What is checked of objects, if they are; a setting or a list that makes no sense is the fault of the repository.
+fn rules(quarantine: &Quarantine, settings: &UnpackSettings) -> Result<Option<Rules>, packrace_store::Error> {
+    if !settings.fsck.checks_objects {
+        return Ok(None);
+    }
+    let view = quarantine.view();
+    settings.fsck.rules_below(view.git_dir(), Severities::strict(), view.hash_kind()).map(Some)
 }
 
 fn options(
     quarantine: &Quarantine,
     settings: &UnpackSettings,
     budget: &PushBudget,
+    rules: Option<Rules>,
     is_cut: bool,
 ) -> Result<IngestOptions, Error> {
     let view = quarantine.view();
-    let checks = match settings.fsck.checks_objects {
-        true => {
-            let rules = settings.fsck.rules_below(view.git_dir(), Severities::strict(), view.hash_kind())?;
-            Some(Checks {
-                rules: Some(Arc::new(rules)),
-                links: !is_cut,
-                shallow: view.unlisted_snapshot()?.shallow().to_vec(),
-                ..Checks::default()
-            })
-        }
-        false => None,
+    let checks = match rules {
+        Some(rules) => Some(Checks {
+            rules: Some(Arc::new(rules)),
+            links: !is_cut,
+            shallow: view.unlisted_snapshot()?.shallow().to_vec(),
+            ..Checks::default()
+        }),
+        None => None,
     };
     let threads = packrace_os::process::available_threads();
     Ok(IngestOptions {

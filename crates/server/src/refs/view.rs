@@ -1,12 +1,12 @@
 //! The refs that a client may see: below the namespace, without the hidden ones, peeled.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, StoredId, parse_tag};
 use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, Target};
-use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
+use packrace_store::{ObjectReader, Repository, SkippedRefs, Snapshot, cache_bytes};
 
 use crate::error::{Error, ErrorKind};
 
@@ -108,6 +108,8 @@ pub(crate) struct RefsView<'a> {
     namespace: &'a [u8],
     /// The id of refs that git refuses; without it they are left out.
     of_broken: Option<ObjectId>,
+    /// Leaves out refs to missing objects; `None` if they are shown.
+    skipped: Option<RefCell<SkippedRefs>>,
     /// Whether an object could not be read that may be readable at another time.
     has_gaps: Cell<bool>,
 }
@@ -119,18 +121,22 @@ impl<'a> RefsView<'a> {
         hidden: &'a HiddenRefs,
         namespace: &'a [u8],
     ) -> Self {
-        RefsView { refs, snapshot, hidden, namespace, of_broken: None, has_gaps: Cell::new(false) }
+        let has_gaps = Cell::new(false);
+        RefsView { refs, snapshot, hidden, namespace, of_broken: None, skipped: None, has_gaps }
     }
 
-    /// Also shows refs that git refuses, with the null id: as in git, unless the user wants to skip them.
-    pub(crate) fn with_broken(self, repository: &Repository) -> Self {
-        let of_broken = !repository.skips_broken_refs();
-        RefsView { of_broken: of_broken.then(|| ObjectId::null(repository.hash_kind())), ..self }
+    /// Also shows refs that git refuses, with the null id: as in git, unless the user wants to skip them, and those to
+    /// missing objects too.
+    pub(crate) fn with_broken(self, repository: &Repository) -> Result<Self, Error> {
+        Ok(match repository.skips_broken_refs() {
+            true => RefsView { skipped: Some(RefCell::new(SkippedRefs::of(repository)?)), ..self },
+            false => RefsView { of_broken: Some(ObjectId::null(repository.hash_kind())), ..self },
+        })
     }
 
-    /// Whether every object could be read that was necessary for the output.
+    /// Whether the output may be kept: every object that it needs could be read, and a stamp shows when it is out of date.
     pub(crate) fn has_read_all(&self) -> bool {
-        !self.has_gaps.get()
+        !self.has_gaps.get() && !self.refs.has_unstamped()
     }
 
     /// Fails if the output so far may be incomplete, because a file was damaged meanwhile. Called before the
@@ -216,6 +222,11 @@ impl<'a> RefsView<'a> {
                 (StoredId::from(&resolved.id), Peeled::Unknown, target)
             }
         };
+        if let Some(skipped) = &self.skipped
+            && skipped.borrow_mut().has(full_name, &id.to_id())?
+        {
+            return Ok(());
+        }
         let peeled = match peeled {
             _ if !peel => None,
             Peeled::NotATag => None,

@@ -189,11 +189,29 @@ fn written_or_none(value: &Option<impl ToString>) -> String {
     value.as_ref().map_or("\"none\"".to_owned(), |value| format!("{:?}", value.to_string()))
 }
 
+/// What [`listening_address`] takes.
+pub const LISTENING_ADDRESSES: &str =
+    "an address with a port (127.0.0.1:8417, [::1]:8417, localhost:8417), or a port (:8417, 8417)";
+
+/// An address to listen at. A port alone, and `localhost`, are at 127.0.0.1: nobody else reaches it.
+pub fn listening_address(text: &str) -> Option<SocketAddr> {
+    let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse().ok().filter(|_| is_port) {
+        Some(port) => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        None => text.parse().ok(),
+    }
+}
+
 impl ConfigValue for Option<SocketAddr> {
-    const EXPECTED: &'static str = "an address with a port (127.0.0.1:8417, [::1]:8417), or \"none\"";
+    const EXPECTED: &'static str = "an address with a port (127.0.0.1:8417, [::1]:8417, localhost:8417), a port (:8417, 8417), or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
-        text_or_none(given)
+        match given {
+            Given::Word("none") | Given::Text("none") => Some(None),
+            Given::Word(text) | Given::Text(text) | Given::Number(text) => listening_address(text).map(Some),
+            _ => None,
+        }
     }
 
     fn write(&self) -> String {
@@ -208,7 +226,7 @@ impl ConfigValue for Admin {
         match given.text()? {
             "http" => Some(Admin::OnHttp),
             "none" => Some(Admin::Nowhere),
-            text => text.parse().ok().map(Admin::At),
+            text => listening_address(text).map(Admin::At),
         }
     }
 
@@ -499,7 +517,13 @@ mod tests {
         check::<bool>(&Word("yes"), None);
         check::<Option<SocketAddr>>(&Text("[::1]:80"), Some("\"[::1]:80\""));
         check::<Option<SocketAddr>>(&Text("none"), Some("\"none\""));
-        check::<Option<SocketAddr>>(&Text("localhost"), None);
+        let local = Some("\"127.0.0.1:80\"");
+        for given in [Text("localhost:80"), Word(":80"), Word("80"), Text("80"), Number("80")] {
+            check::<Option<SocketAddr>>(&given, local);
+        }
+        for text in ["localhost", "127.0.0.1", "", ":", "::1", "65536", "+80", "host:80", "localhost:+1"] {
+            check::<Option<SocketAddr>>(&Text(text), None);
+        }
         check::<Admin>(&Word("127.0.0.1:9"), Some("\"127.0.0.1:9\""));
         check::<Admin>(&Word("http"), Some("\"http\""));
         check::<Admin>(&Word("https"), None);

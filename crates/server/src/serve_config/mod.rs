@@ -30,6 +30,7 @@ use crate::settings::{Admin, Hosts, PushMemory, ServeRules};
 use crate::ssh_keys::SshSettings;
 use crate::tls::TlsFiles;
 
+pub use item::{LISTENING_ADDRESSES, listening_address};
 pub use print::example;
 pub use table::{Setting, all};
 

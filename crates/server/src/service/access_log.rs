@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::error::ErrorKind;
 use crate::host::Host;
 use crate::metrics::{Closed as _, DoorName, Reason};
 use crate::transfers::{RunningCall, Transfer, kept};
@@ -31,26 +32,40 @@ impl Access {
         self.listed.transfer()
     }
 
-    /// Writes the line: the outcome, and the cause of a failure.
+    /// Writes the line: the outcome, and the cause of a failure. The transfer may know the cause itself.
     pub(crate) fn end(&mut self, outcome: &str, is_good: bool, error: Option<&str>) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
         let transfer = self.transfer();
-        tracing::info!(
-            session = %transfer.session_id(),
-            client_session = transfer.client_session_id(),
-            door = %transfer.door().name(),
-            peer = %transfer.peer(),
-            user = transfer.user(),
-            kind = transfer.kind().map(|kind| tracing::field::display(kind.name())),
-            request = self.request,
-            outcome = %outcome,
-            error,
-            sent = transfer.sent_bytes(),
-            received = transfer.received_bytes(),
-            ms = milliseconds(transfer.age()),
-        );
+        let failure = transfer.failure();
+        let error = error.or(failure.map(|(_, why)| why.as_str()));
+        let error_kind = failure.map(|(kind, _)| *kind);
+        let kind = transfer.kind().map(|kind| kind.name()).or(error.map(|_| "unknown"));
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    session = %transfer.session_id(),
+                    client_session = transfer.client_session_id(),
+                    door = %transfer.door().name(),
+                    peer = %transfer.peer(),
+                    user = transfer.user(),
+                    kind = kind.map(tracing::field::display),
+                    request = self.request,
+                    outcome = %outcome,
+                    error,
+                    error_kind = error_kind.map(|kind| tracing::field::display(kind.name())),
+                    sent = transfer.sent_bytes(),
+                    received = transfer.received_bytes(),
+                    ms = milliseconds(transfer.age()),
+                )
+            };
+        }
+        if error_kind.is_some_and(ErrorKind::is_for_operator) {
+            line!(warn);
+        } else {
+            line!(info);
+        }
         transfer.end(is_good);
     }
 }

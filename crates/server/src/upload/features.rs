@@ -99,19 +99,22 @@ pub(super) fn configured_bundles(config: &Config) -> Result<Bundles, Error> {
 
 /// The remotes that the repository itself borrows objects from. Those without a URL are left out.
 fn promisor_remotes(config: &Config) -> Result<Vec<PromisorRemote>, Error> {
+    const KNOWN: [&str; 2] = ["partialCloneFilter", "token"];
     let names = config.promisor_remotes()?;
     let fields = config.string("promisor.sendFields").unwrap_or_default();
-    let is_sent = |field: &str| {
-        let mut sent = fields.split(|byte| matches!(byte, b',' | b' ' | b'\t' | b'\n'));
-        sent.any(|word| word.eq_ignore_ascii_case(field.as_bytes()))
-    };
+    let fields = String::from_utf8_lossy(&fields);
+    let fields: Vec<&str> = fields.split([',', ' ', '\t', '\n']).filter(|field| !field.is_empty()).collect();
+    let is_sent = |field: &str| fields.iter().any(|sent| sent.eq_ignore_ascii_case(field));
+    for field in fields.iter().filter(|field| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(field))) {
+        tracing::warn!("unsupported field '{field}' in 'promisor.sendFields' config");
+    }
     let remote = |name: String| {
         let value = |key: &str| {
             let values = config.strings(&format!("remote.{name}.{key}"));
             values.into_iter().next_back().filter(|value| !value.is_empty())
         };
         let url = value("url")?;
-        let known = ["partialCloneFilter", "token"].into_iter().filter(|field| is_sent(field));
+        let known = KNOWN.into_iter().filter(|field| is_sent(field));
         let fields = known.filter_map(|field| Some((field.to_owned(), value(field)?))).collect();
         Some(PromisorRemote { name: name.clone().into_bytes(), url, fields })
     };

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use packrace_object::ObjectId;
-use packrace_os::trace;
+use packrace_os::trace::{self, TracedChild};
 use packrace_pack::RequestObjects;
 use packrace_pack::filter::Filter;
-use packrace_protocol::session::{Deepen, FetchInfo};
+use packrace_protocol::session::{Deepen, FetchInfo, PackRequest};
 use serde_json::json;
 
 /// Tells what a fetch of version 2 asks for. Of haves, those that exist here count.
@@ -43,4 +43,25 @@ pub(super) fn tell_request(info: Option<FetchInfo<'_>>, request_objects: &Reques
         let values: Vec<String> = values.iter().map(|(key, value)| format!("{key:?}:{value}")).collect();
         format!("{{{}}}", values.join(","))
     });
+}
+
+/// Begins the work for which git starts `pack-objects`. With `is_cut`, the client's history ends somewhere.
+pub(super) fn begin_pack(request: &PackRequest, is_cut: bool) -> Option<TracedChild> {
+    let filter = request.filter.as_ref().map(|spec| format!("--filter={}", String::from_utf8_lossy(spec)));
+    // In git's order.
+    let words = [
+        ("git", true),
+        ("--shallow-file", is_cut),
+        ("", is_cut),
+        ("pack-objects", true),
+        ("--revs", true),
+        ("--thin", request.thin_pack),
+        ("--stdout", true),
+        ("--shallow", is_cut),
+        ("--progress", !request.no_progress),
+        ("--delta-base-offset", request.ofs_delta),
+        ("--include-tag", request.include_tag),
+    ];
+    let words = words.into_iter().filter(|(_, is_there)| *is_there).map(|(word, _)| word);
+    trace::child_inside(&words.chain(filter.as_deref()).collect::<Vec<_>>())
 }

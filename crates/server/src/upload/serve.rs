@@ -34,7 +34,7 @@ use crate::limits::admission::Admission;
 use crate::metrics::{Kind, Reason};
 use crate::refs::view::{RefsView, VisibleRef, namespace_prefix};
 use crate::send::outbox::{ClientSink, Framing, GatherBatch};
-use crate::send::relay::{BUSY, Delivery};
+use crate::send::relay::{BUSY, Delivery, SendStop, Sending};
 use crate::subject::{CallMode, ProtocolVersion, Subject};
 
 /// The message for a clone that comes when the server is stopping.
@@ -250,6 +250,10 @@ impl<'a> Upload<'a> {
                     session.handle(Input::UrisChosen(uris))?;
                 }
                 Output::ClientSession(id) => self.call.subject.transfer.client_is(&id),
+                Output::UnknownPromisor(name) => {
+                    let name = String::from_utf8_lossy(&name);
+                    tracing::warn!("accepted promisor remote '{name}' not found");
+                }
                 Output::ClientShallow(commits) => self.note_shallow(commits)?,
                 Output::CheckWants(wants) => {
                     fetch_trace::tell_request(session.fetch_info(), &self.request_objects);
@@ -458,12 +462,22 @@ impl<'a> Upload<'a> {
             step_into_background(&admission, self.client);
             return send_hook(hook, admission, delivery, self.client, self.clock);
         }
+        let is_cut = !self.boundary.shallow.is_empty() || !request.client_shallow.is_empty();
+        let traced = fetch_trace::begin_pack(&request, is_cut);
         let work = match self.planned.take() {
-            Some(plan) => PackWork::Make(plan),
-            None => PackWork::Plan(self.pack_request(request)?),
+            Some(plan) => Ok(PackWork::Make(plan)),
+            None => self.pack_request(request).map(PackWork::Plan),
         };
-        step_into_background(&admission, self.client);
-        send_pack(&self.request_objects, work, admission, delivery, self.client, self.clock)
+        let sent = match work {
+            Ok(work) => {
+                step_into_background(&admission, self.client);
+                send_pack(&self.request_objects, work, admission, delivery, self.client, self.clock)
+            }
+            // The client is told in the side-band, as by git's pack-objects.
+            Err(error) => Sending::new(delivery, self.client, self.clock).end(Err(SendStop::Failed(error))),
+        };
+        traced.into_iter().for_each(|child| child.ended_inside(sent.is_ok()));
+        sent
     }
 
     /// The hook for the requested pack.

@@ -128,7 +128,7 @@ impl Asked<'_> {
         };
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;
-            let view = view_of(&refs);
+            let view = view_of(&refs)?;
             tell(&view, &mut Lines::new(out, client))?;
             return view.check();
         };
@@ -138,7 +138,7 @@ impl Asked<'_> {
         }
         host.metrics.answer_misses.inc();
         let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
-        let view = view_of(&refs);
+        let view = view_of(&refs)?;
         if !stamp.is_settled() {
             tell(&view, &mut Lines::new(out, client))?;
             return view.check();

@@ -15,6 +15,9 @@ use crate::error::{Error, ErrorKind};
 /// Longest skip list that is read: some million objects.
 const MAX_SKIP_LIST_BYTES: u64 = 256 << 20;
 
+/// What comes before a path that need not exist.
+const OPTIONAL: &[u8] = b":(optional)";
+
 /// The command whose objects are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsckUse {
@@ -44,8 +47,17 @@ pub struct FsckSettings {
     pub checks_objects: bool,
     /// Message ids and severities, as written in the configuration.
     settings: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The paths of skip lists, and whether protected configuration names them.
-    skip_lists: Vec<(PathBuf, bool)>,
+    skip_lists: Vec<NamedSkipLists>,
+}
+
+/// A value of `skipList`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NamedSkipLists {
+    path: PathBuf,
+    /// Whether protected configuration names it.
+    is_protected: bool,
+    /// Whether the file may be missing (git-config, "pathname").
+    is_optional: bool,
 }
 
 impl FsckSettings {
@@ -81,7 +93,10 @@ impl FsckSettings {
             config.need_values(&[&shown_name])?;
             let value = value.unwrap_or_default();
             let is_protected = config.protected_strings(&shown_name).iter().any(|other| other == value);
-            self.skip_lists.push((config.expand(value), is_protected));
+            let path = value.strip_prefix(OPTIONAL);
+            let is_optional = path.is_some();
+            let path = config.expand(path.unwrap_or(value));
+            self.skip_lists.push(NamedSkipLists { path, is_protected, is_optional });
             return Ok(());
         }
         if MessageId::from_name(name).is_none() && used_by != FsckUse::Fsck {
@@ -116,8 +131,16 @@ impl FsckSettings {
             severities.set(name, value).map_err(invalid)?;
         }
         let mut skip = SkipList::default();
-        for (path, is_protected) in &self.skip_lists {
-            add_skip_list(directory, path, *is_protected, &mut skip, hash)?;
+        for named in &self.skip_lists {
+            if named.is_optional && !directory.join(&named.path).exists() {
+                continue;
+            }
+            // Git passes the value on as a part of an argument, in which a comma or a space ends a path.
+            let argument = [b"skiplist=", named.path.as_os_str().as_bytes()].concat();
+            for path in severities.set_all(&argument).map_err(invalid)? {
+                let path = Path::new(OsStr::from_bytes(path));
+                add_skip_list(directory, path, named.is_protected, &mut skip, hash)?;
+            }
         }
         Ok(Rules { severities, skip })
     }
@@ -228,6 +251,10 @@ mod tests {
         check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
         let absent = "could not open object name list: /users/of/absent";
         check(receive, "receive.fsck.skipList", Some("~/absent"), absent);
+        check(receive, "receive.fsck.skipList", Some("list,list2"), "Missing '=': 'list2'");
+        check(receive, "receive.fsck.skipList", Some(""), "could not open object name list: ");
+        let optional = settings(receive, &[("receive.fsck.skipList", Some(":(optional)~/absent"))]).unwrap();
+        assert!(optional.rules(Severities::strict(), HashKind::Sha1).is_ok());
         // Reported before objects arrive, as in git.
         assert!(settings(receive, &[("receive.fsck.nulInHeader", Some("warn"))]).is_ok());
     }

@@ -291,8 +291,19 @@ impl Config {
 
     /// Fails if one of these names is set without a value.
     pub fn need_values(&self, names: &[&str]) -> Result<(), Error> {
+        self.need_values_of(names, |_| true)
+    }
+
+    /// As above, in protected configuration only, where git looks for no others.
+    pub fn need_protected_values(&self, names: &[&str]) -> Result<(), Error> {
+        self.need_values_of(names, ConfigScope::is_protected)
+    }
+
+    fn need_values_of(&self, names: &[&str], is_wanted: impl Fn(ConfigScope) -> bool) -> Result<(), Error> {
         let names: Vec<_> = names.iter().map(|name| normalized(name)).collect();
-        let missing = |entry: &&ConfigEntry| entry.value.is_none() && names.contains(&entry.name);
+        let missing = |entry: &&ConfigEntry| {
+            entry.value.is_none() && is_wanted(entry.scope) && names.contains(&entry.name)
+        };
         let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
         Err(missing_value(entry, self.shown_file(entry).as_deref()))
     }
@@ -379,6 +390,12 @@ impl Config {
     fn last(&self, name: &str) -> Option<&ConfigEntry> {
         let name = normalized(name);
         self.entries.iter().rev().find(|entry| entry.name == name)
+    }
+
+    /// As above, with its file called as in messages.
+    fn shown_last(&self, name: &str) -> Option<ConfigEntry> {
+        let entry = self.last(name)?;
+        Some(ConfigEntry { file: self.shown_file(entry).map(Arc::from), ..entry.clone() })
     }
 
     fn values(&self, name: &str, is_wanted: impl Fn(ConfigScope) -> bool) -> Vec<Vec<u8>> {

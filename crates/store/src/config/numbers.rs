@@ -10,18 +10,18 @@ pub const BIG_FILE_BYTES: u64 = 512 << 20;
 impl Config {
     /// The last value of `name` as a number; the suffixes `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        self.last(name).map(ConfigEntry::integer).transpose()
+        self.shown_last(name).as_ref().map(ConfigEntry::integer).transpose()
     }
 
     /// As above, for a setting of 32 bits, as most are in git.
     pub fn small_integer(&self, name: &str) -> Result<Option<i32>, Error> {
-        let Some(entry) = self.last(name) else { return Ok(None) };
+        let Some(entry) = self.shown_last(name) else { return Ok(None) };
         i32::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("out of range"))
     }
 
     /// As above, for a size, which cannot be negative.
     pub fn bytes(&self, name: &str) -> Result<Option<u64>, Error> {
-        let Some(entry) = self.last(name) else { return Ok(None) };
+        let Some(entry) = self.shown_last(name) else { return Ok(None) };
         u64::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("invalid unit"))
     }
 

@@ -7,12 +7,16 @@ use super::bad_setting::{bad_setting, missing_value};
 use super::entry::ConfigEntry;
 use super::{Config, bad_boolean, parse_boolean};
 use crate::error::{Error, Reason};
+use crate::expiry::expiry;
 
 /// What an abbreviated name of an object may stand for.
 const HINTS: [&str; 6] = ["none", "commit", "committish", "tree", "treeish", "blob"];
 
 /// What a push without refspecs pushes; the last is an old name of `upstream`.
 const PUSHES: [&str; 6] = ["nothing", "matching", "simple", "upstream", "current", "tracking"];
+
+/// How far a key may be trusted.
+const TRUST_LEVELS: [&str; 5] = ["undefined", "never", "marginal", "fully", "ultimate"];
 
 const PUSHES_IN_WORDS: &str = "must be one of nothing, matching, simple, upstream or current";
 
@@ -39,6 +43,38 @@ impl Config {
     /// Refuses the first bad setting.
     pub fn check_usual(&self) -> Result<(), Error> {
         self.entries.iter().try_for_each(|entry| check(entry, &|| self.shown_file(entry)))
+    }
+
+    /// Refuses the first `gpg.minTrustLevel` that is no level of trust.
+    pub fn check_trust_level(&self) -> Result<(), Error> {
+        for entry in self.entries.iter().filter(|entry| entry.name == b"gpg.mintrustlevel") {
+            let file = self.shown_file(entry);
+            let Some(value) = &entry.value else { return Err(missing_value(entry, file.as_deref())) };
+            if !is_one_of(Some(&value.to_ascii_lowercase()), &TRUST_LEVELS) {
+                let why = format!("invalid value for 'gpg.mintrustlevel': '{}'", entry.value_text());
+                return Err(bad_setting(entry, why, file.as_deref()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses the first time of `gc.reflogExpire` and the like that is none, whatever refs it is for.
+    pub fn check_reflog_times(&self) -> Result<(), Error> {
+        let is_key = |key: &[u8]| matches!(key, b"reflogexpire" | b"reflogexpireunreachable");
+        let is_time = |name: &[u8]| {
+            let key = name.rsplit(|byte| *byte == b'.').next();
+            name.starts_with(b"gc.") && key.is_some_and(is_key)
+        };
+        for entry in self.entries.iter().filter(|entry| is_time(&entry.name)) {
+            let file = self.shown_file(entry);
+            let Some(value) = &entry.value else { return Err(missing_value(entry, file.as_deref())) };
+            if expiry(&String::from_utf8_lossy(value)).is_none() {
+                let (value, name) = (entry.value_text(), entry.name_text());
+                let why = format!("'{value}' for '{name}' is not a valid timestamp");
+                return Err(bad_setting(entry, why, file.as_deref()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -72,7 +108,9 @@ fn check(entry: &ConfigEntry, file: &dyn Fn() -> Option<PathBuf>) -> Result<(), 
             0.. => Ok(()),
             _ => Err(called(entry, file()).bad_number("invalid unit")),
         },
-        Form::Digits if is_word("auto") || value.and_then(parse_boolean) == Some(false) => Ok(()),
+        Form::Digits if is_word("auto") => Ok(()),
+        // A word, or nothing: 0 is a number here.
+        Form::Digits if value.and_then(parse_boolean) == Some(false) && number().is_err() => Ok(()),
         Form::Digits => match number()? {
             4.. => Ok(()),
             few => Err(bad_setting(entry, format!("abbrev length out of range: {few}"), file().as_deref())),
@@ -205,6 +243,8 @@ mod tests {
         check("core.abbrev", None, Err("missing value for 'core.abbrev'"));
         check("core.abbrev", Some("auto"), Ok(()));
         check("core.abbrev", Some("NO"), Ok(()));
+        check("core.abbrev", Some(""), Ok(()));
+        check("core.abbrev", Some("0"), Err("abbrev length out of range: 0"));
         check("core.abbrev", Some("x"), Err("bad numeric config value 'x' for 'core.abbrev': invalid unit"));
         check("core.abbrev", Some("41"), Ok(()));
         check("core.abbrev", Some("3"), Err("abbrev length out of range: 3"));

@@ -32,6 +32,8 @@ pub(crate) enum Reason {
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
+    OtherOwner(String),
+    #[error("{0}")]
     UnknownFormat(String),
     #[error("{path}: {}", packrace_os::reason(.source))]
     OutOfReach { path: PathBuf, source: std::io::Error },
@@ -77,6 +79,7 @@ impl Error {
         match &self.0 {
             Reason::NotARepository(_)
             | Reason::Refused(_)
+            | Reason::OtherOwner(_)
             | Reason::UnknownFormat(_)
             | Reason::OutOfReach { .. }
             | Reason::Config(_)
@@ -111,6 +114,11 @@ impl Error {
     /// Whether there is no repository where one was to be opened.
     pub fn is_no_repository(&self) -> bool {
         matches!(&self.0, Reason::NotARepository(_))
+    }
+
+    /// Whether the repository belongs to a user that this one does not trust.
+    pub fn is_of_other_owner(&self) -> bool {
+        matches!(&self.0, Reason::OtherOwner(_))
     }
 
     /// Whether a file could not be read, or was changed in place, while in use.

@@ -109,14 +109,15 @@ impl Begun {
         let policy = policy_of(&options, &config)?;
         // Refuse impossible requests before anything is written.
         config.boolean("init.defaultSubmodulePathConfig")?;
-        agree(&options, &config, format, !has_head(git_dir))?;
+        let had_head = has_head(git_dir);
+        agree(&options, &config, format, (had_head, had_head))?;
         make_dir(git_dir, policy)?;
         template::copy(&options.template, &common_dir, policy)?;
         common_dir = discovery::common_dir_of(git_dir)?;
         let (config, format) = read_config(&options, &common_dir)?;
         let policy = policy_of(&options, &config)?;
         let is_new = !has_head(git_dir);
-        let format = agree(&options, &config, format, is_new)?;
+        let format = agree(&options, &config, format, (had_head, !is_new))?;
         Ok(Begun { common_dir, config, policy, format, is_new, options })
     }
 
@@ -281,14 +282,18 @@ fn policy_of(options: &InitOptions, config: &Config) -> Result<WritePolicy, Erro
     Ok(options.sharing.map_or(policy, |sharing| policy.shared(sharing)))
 }
 
-/// The existing formats, or the requested ones for what is not decided yet.
+/// The existing formats, or the requested ones for what is not decided yet; with whether there was a `HEAD` before the
+/// template was copied, and is one now.
 fn agree(
     options: &InitOptions,
     config: &Config,
     found: RepositoryFormat,
-    is_new: bool,
+    (had_head, has_head): (bool, bool),
 ) -> Result<RepositoryFormat, Error> {
-    if is_new && config.local_integer("core.repositoryFormatVersion")?.is_none() {
+    let has_version = config.local_integer("core.repositoryFormatVersion")?.is_some();
+    // A `HEAD` that a template has brought says nothing of the hash.
+    let is_decided = had_head || has_version;
+    if !has_head && !has_version {
         return Ok(RepositoryFormat {
             hash: options.hash.unwrap_or(options.default_hash),
             refs: options.refs.clone().unwrap_or(options.default_refs.into()),
@@ -297,13 +302,16 @@ fn agree(
     let refused = |what: &str| {
         Err(Reason::Refused(format!("attempt to reinitialize repository with different {what}")).into())
     };
-    if options.hash.is_some_and(|hash| hash != found.hash) {
+    if is_decided && options.hash.is_some_and(|hash| hash != found.hash) {
         return refused("hash");
     }
     if options.refs.as_ref().is_some_and(|refs| *refs != found.refs) {
         return refused("reference storage format");
     }
-    Ok(found)
+    match is_decided {
+        true => Ok(found),
+        false => Ok(RepositoryFormat { hash: options.hash.unwrap_or(options.default_hash), ..found }),
+    }
 }
 
 /// Creates a directory with the policy's permissions, unless it exists.

@@ -1,12 +1,13 @@
 //! The configuration of a repository, as git writes it: existing values keep their place and the
 //! comments around them.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::durable::NewFile;
+use packrace_os::durable::{self, NewFile};
 
 use super::{Begun, NewSection};
 use crate::config::{MAX_CONFIG_BYTES, parse_file};
@@ -34,7 +35,9 @@ pub(super) fn write(begun: &Begun) -> Result<(), Error> {
     // If the lock is found under its name in upper case, the file system ignores case.
     let other_name = begun.common_dir.join("CONFIG.LOCK");
     let ignores_case = packrace_os::identity(&other_name, Role::Config).map_err(io)?.is_some();
-    let new = edited(begun, &path, old.as_deref().unwrap_or_default(), keeps_modes, ignores_case)?;
+    let has_links = !begun.is_new || has_links(&begun.common_dir)?;
+    let disk = DiskAbilities { keeps_modes, ignores_case, has_links };
+    let new = edited(begun, &path, old.as_deref().unwrap_or_default(), &disk)?;
     if old.as_ref() == Some(&new) {
         return file.discard().map_err(io);
     }
@@ -57,13 +60,30 @@ fn lock(path: &Path) -> Result<NewFile, Error> {
     })
 }
 
-fn edited(
-    begun: &Begun,
-    path: &Path,
-    old: &[u8],
+/// What the file system can do.
+struct DiskAbilities {
     keeps_modes: bool,
     ignores_case: bool,
-) -> Result<Vec<u8>, Error> {
+    has_links: bool,
+}
+
+/// Whether the file system of a directory has symbolic links.
+fn has_links(dir: &Path) -> Result<bool, Error> {
+    let link = dir.join("tmp_init_link");
+    match durable::make_link(Path::new("testing"), &link, Role::Config) {
+        Ok(()) => {
+            durable::remove_file(&link, Role::Config).map_err(|error| Error::io(&link, error))?;
+            Ok(true)
+        }
+        Err(error) => match error.kind() {
+            io::ErrorKind::AlreadyExists => Ok(true),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => Ok(false),
+            _ => Err(Error::io(link, error)),
+        },
+    }
+}
+
+fn edited(begun: &Begun, path: &Path, old: &[u8], disk: &DiskAbilities) -> Result<Vec<u8>, Error> {
     let Begun { options, config, format, .. } = begun;
     let mut settings = InitSettings(parse_file(old, path)?);
     let boolean = |value: bool| if value { "true" } else { "false" };
@@ -87,7 +107,7 @@ fn edited(
     if names_submodules {
         settings.set("extensions.submodulepathconfig", b"true")?;
     }
-    settings.set("core.filemode", boolean(keeps_modes).as_bytes())?;
+    settings.set("core.filemode", boolean(disk.keeps_modes).as_bytes())?;
     let is_bare = options.is_bare && !(options.is_bare_guessed && settings.says_not_bare());
     settings.set("core.bare", boolean(is_bare).as_bytes())?;
     if !is_bare {
@@ -98,7 +118,10 @@ fn edited(
             settings.set("core.worktree", work_tree.as_os_str().as_bytes())?;
         }
     }
-    if begun.is_new && ignores_case {
+    if !disk.has_links {
+        settings.set("core.symlinks", b"false")?;
+    }
+    if begun.is_new && disk.ignores_case {
         settings.set("core.ignorecase", b"true")?;
     }
     if let Some(sharing) = begun.policy.sharing().to_config() {

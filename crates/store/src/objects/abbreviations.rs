@@ -44,13 +44,13 @@ impl Snapshot {
     /// The minimum length of abbreviations: as configured, or else long enough that few need more.
     pub fn usual_digits(&self, config: &Config) -> Result<usize, Error> {
         let whole = self.hash_kind().len_in_hex();
-        match config.string("core.abbrev").as_deref() {
+        match config.string("core.abbrev").map(|value| value.to_ascii_lowercase()).as_deref() {
             None | Some(b"auto") => {
                 // Half as many hex digits as the count has bits: a collision is still unlikely.
                 let bits = usize::BITS - self.packed_len().leading_zeros();
                 Ok(USUAL_DIGITS.max(bits.div_ceil(2) as usize))
             }
-            Some(b"no" | b"off" | b"false") => Ok(whole),
+            Some(b"" | b"no" | b"off" | b"false") => Ok(whole),
             Some(_) => {
                 let digits = config.integer("core.abbrev")?.unwrap_or_default();
                 let digits = usize::try_from(digits).ok().filter(|digits| *digits >= LEAST_DIGITS);

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use packrace_format::multi_pack_index::chain_file;
+use packrace_format::multi_pack_index::{MultiPackIndex, chain_file};
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
 use packrace_os::{Mapped, durable};
@@ -73,8 +73,12 @@ impl MultiPackIndexLock {
     }
 
     /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain. Files that
-    /// have the same contents already are left alone.
+    /// have the same contents already are left alone, and without a bitmap also one that has tables for it.
     pub fn publish(mut self, file: &MultiPackIndexFile) -> Result<(), Error> {
+        if file.bitmap.is_none() && self.has_entries_of(file) {
+            remove_companions(&self.pack_dir, &[])?;
+            return remove_chain(&self.pack_dir);
+        }
         let own = format!("{NAME}-{}.", file.checksum(self.hash)?);
         if self.has_file(NAME, &file.bytes)
             && file.bitmap.as_ref().is_none_or(|bitmap| self.has_file(&format!("{own}bitmap"), bitmap))
@@ -138,6 +142,16 @@ impl MultiPackIndexLock {
 
     fn has_file(&self, name: &str, bytes: &[u8]) -> bool {
         Mapped::open(&self.pack_dir.join(name), Role::Index).is_ok_and(|found| *found == *bytes)
+    }
+
+    /// Whether the present file differs in nothing but tables for a bitmap.
+    fn has_entries_of(&self, file: &MultiPackIndexFile) -> bool {
+        let Ok(present) = Mapped::open(&self.pack_dir.join(NAME), Role::Index) else { return false };
+        let new = MultiPackIndex::open(file.bytes.as_slice(), self.hash);
+        match (MultiPackIndex::open(present, self.hash), new) {
+            (Ok(present), Ok(new)) => present.verify_checksum().is_ok() && present.has_entries_of(&new),
+            _ => false,
+        }
     }
 
     /// Writes a bitmap under a temporary name.

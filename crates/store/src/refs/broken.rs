@@ -59,7 +59,7 @@ impl RefSnapshot {
     }
 
     fn broken_files(&self) -> &BTreeSet<Vec<u8>> {
-        match &*self.0 {
+        match &*self.inner {
             Inner::Files(files) => &files.broken,
             Inner::Reftable(_) => &NONE,
         }

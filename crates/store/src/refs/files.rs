@@ -59,6 +59,8 @@ pub(super) enum LooseFile {
     Absent,
     /// A file that cannot be parsed.
     Broken,
+    /// A symbolic link that leads to itself.
+    Looped,
     /// A ref.
     Is(LooseValue),
 }
@@ -91,6 +93,7 @@ pub(super) fn read_loose_noting(
     };
     match read {
         Ok(bytes) => Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is)),
+        Err(error) if packrace_os::is_loop(&error) => Ok(LooseFile::Looped),
         Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
             Ok(LooseFile::Absent)
         }
@@ -106,7 +109,7 @@ pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Op
         LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
         LooseFile::Absent => Ok(PackedFile::read(dirs, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
         // Only lists of refs tell of broken ones, as in git.
-        LooseFile::Broken => Ok(None),
+        LooseFile::Broken | LooseFile::Looped => Ok(None),
     }
 }
 
@@ -409,7 +412,7 @@ impl<'a> LooseRefs<'a> {
             LooseFile::Broken => {
                 self.broken.insert(name);
             }
-            LooseFile::Absent => {}
+            LooseFile::Absent | LooseFile::Looped => {}
         }
         Ok(())
     }

@@ -307,11 +307,11 @@ impl RefStore {
         if self.backend == Backend::Reftable || !is_safe_name(name) {
             return Ok(self.read(name)?.is_some());
         }
+        let failed = |why: &str| Err(RefError::Write(format!("failed to look up reference: {why}")));
         match files::read_loose(&self.dirs, name, self.hash)? {
             files::LooseFile::Is(_) => Ok(true),
-            files::LooseFile::Broken => {
-                Err(RefError::Write("failed to look up reference: Invalid argument".to_owned()))
-            }
+            files::LooseFile::Broken => failed("Invalid argument"),
+            files::LooseFile::Looped => failed("Too many levels of symbolic links"),
             files::LooseFile::Absent => {
                 Ok(packed_file::PackedFile::read(&self.dirs, self.hash)?.find(name)?.is_some())
             }
@@ -368,17 +368,17 @@ impl RefStore {
         Ok(None)
     }
 
-    /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all). Broken ones are reported.
-    pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
-        let snapshot = self.snapshot_with_broken(prefixes)?;
-        if let Inner::Files(files) = &*snapshot.0 {
+    /// As [`Self::snapshot`], for lists: broken refs are reported, here and by each visit.
+    pub fn reporting_snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
+        let snapshot = self.snapshot(prefixes)?;
+        if let Inner::Files(files) = &*snapshot.inner {
             files.warn_of_broken();
         }
-        Ok(snapshot)
+        Ok(RefSnapshot { reports: true, ..snapshot })
     }
 
-    /// As above, for callers that list broken refs too.
-    pub fn snapshot_with_broken(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
+    /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all).
+    pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
         let inner = match self.backend {
             Backend::Files => {
                 let mut nobody = stamp::StampBuilder::off();
@@ -386,10 +386,10 @@ impl RefStore {
             }
             Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash).map(Inner::Reftable),
         };
-        Ok(RefSnapshot(Arc::new(inner?)))
+        Ok(RefSnapshot { inner: Arc::new(inner?), reports: false })
     }
 
-    /// As above, with a stamp that detects changes.
+    /// As [`Self::reporting_snapshot`], with a stamp that detects changes.
     pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), RefError> {
         let mut builder = stamp::StampBuilder::at(&self.dirs);
         let inner = match self.backend {
@@ -407,14 +407,18 @@ impl RefStore {
                 Inner::Reftable(reftable::Stacks::read(&self.dirs, self.hash)?)
             }
         };
-        Ok((RefSnapshot(Arc::new(inner)), builder.stamp()))
+        Ok((RefSnapshot { inner: Arc::new(inner), reports: true }, builder.stamp()))
     }
 }
 
 /// Refs at one moment. Clones share the data. In the files backend, visits or lookups outside the requested
 /// prefixes find only packed refs.
 #[derive(Debug, Clone)]
-pub struct RefSnapshot(Arc<Inner>);
+pub struct RefSnapshot {
+    inner: Arc<Inner>,
+    /// Whether refs that git refuses are reported when they are skipped.
+    reports: bool,
+}
 
 #[derive(Debug)]
 enum Inner {
@@ -425,7 +429,7 @@ enum Inner {
 impl RefSnapshot {
     /// The value of the ref of this name.
     pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
-        let found = match &*self.0 {
+        let found = match &*self.inner {
             Inner::Files(files) => files.find(name),
             Inner::Reftable(stacks) => stacks.find(name),
         };
@@ -451,14 +455,22 @@ impl RefSnapshot {
     /// An error if a file of refs is damaged or was changed in place: refs may be missing from earlier
     /// results. One system call per file; loose refs were read whole.
     pub fn check_unchanged(&self) -> Result<(), RefError> {
-        match &*self.0 {
+        match &*self.inner {
             Inner::Files(files) => files.check_unchanged(),
             Inner::Reftable(stacks) => stacks.check_unchanged(),
         }
     }
 
+    /// Whether a symbolic ref has led to another work tree whose changes a stamp does not show.
+    pub fn has_unstamped(&self) -> bool {
+        match &*self.inner {
+            Inner::Files(_) => false,
+            Inner::Reftable(stacks) => stacks.has_read_linked(),
+        }
+    }
+
     /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, in order, until it breaks.
-    /// Refs whose names or values git refuses are reported and skipped, as in git's listings.
+    /// Refs whose names or values git refuses are skipped.
     pub fn visit(
         &self,
         prefix: &[u8],
@@ -479,7 +491,9 @@ impl RefSnapshot {
             if is_sound(&record) {
                 return each(record);
             }
-            warn_of_broken(record.name);
+            if self.reports {
+                warn_of_broken(record.name);
+            }
             ControlFlow::Continue(())
         })
     }
@@ -491,7 +505,7 @@ impl RefSnapshot {
     ) -> Result<(), RefError> {
         // `HEAD` and other pseudo-refs are not visited.
         let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
-        match &*self.0 {
+        match &*self.inner {
             Inner::Files(files) => files.visit(&range, each),
             Inner::Reftable(stacks) => stacks.visit(&range, each),
         }

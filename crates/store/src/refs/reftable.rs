@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use packrace_format::reftable::{self as format, Deletions, MergedRefs, RefIter, RefValue};
 use packrace_object::{HashKind, ObjectId};
-use packrace_os::Mapped;
 use packrace_os::count::Role;
+use packrace_os::{EntryType, Mapped};
 
 use super::reflog::LoggedChange;
 use super::{
@@ -31,6 +32,9 @@ pub(super) struct Stacks {
     common: Stack,
     /// Of a linked work tree.
     own: Option<Stack>,
+    /// Of all linked work trees, by id: read if a symbolic ref leads to one.
+    linked: OnceLock<Vec<(Vec<u8>, Stack)>>,
+    hash: HashKind,
 }
 
 /// Tables, oldest first.
@@ -54,22 +58,49 @@ impl Stacks {
             true => None,
             false => Some(Stack::read(&dirs.git_dir, hash)?),
         };
-        Ok(Stacks { dirs: dirs.clone(), common, own })
+        Ok(Stacks { dirs: dirs.clone(), common, own, linked: OnceLock::new(), hash })
     }
 
-    /// Finds no refs of other linked work trees, whose stacks are not read.
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         let Place { holder, name } = self.dirs.place(name);
         match holder {
             Holder::Common => self.common.find(name),
             Holder::Own => self.own.as_ref().unwrap_or(&self.common).find(name),
-            Holder::Linked(_) => Ok(None),
+            Holder::Linked(id) => {
+                let stack = self.linked()?.iter().find(|(other, _)| other == id);
+                stack.map_or(Ok(None), |(_, stack)| stack.find(name))
+            }
         }
+    }
+
+    fn linked(&self) -> Result<&[(Vec<u8>, Stack)], RefError> {
+        if let Some(linked) = self.linked.get() {
+            return Ok(linked);
+        }
+        let path = self.dirs.common_dir.join("worktrees");
+        let entries = match packrace_os::list_dir(&path, Role::Refs) {
+            Err(error) if packrace_os::is_absent(&error) => Vec::new(),
+            entries => entries.map_err(|source| RefError::Io { path, source })?,
+        };
+        let dirs = entries.into_iter().filter(|entry| entry.kind == EntryType::Dir);
+        let ids = dirs.map(|entry| entry.name.into_vec());
+        let stacks = ids.map(|id| {
+            let stack = Stack::read(&self.dirs.dir(Holder::Linked(&id)), self.hash)?;
+            Ok::<_, RefError>((id, stack))
+        });
+        let stacks = stacks.collect::<Result<Vec<_>, RefError>>()?;
+        Ok(self.linked.get_or_init(|| stacks))
+    }
+
+    /// Whether refs of other work trees have been looked up, whose changes no stamp shows.
+    pub(super) fn has_read_linked(&self) -> bool {
+        self.linked.get().is_some()
     }
 
     /// An error if a table is damaged, or was changed in place since it was mapped.
     pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
-        self.own.iter().chain([&self.common]).try_for_each(Stack::check_unchanged)
+        let linked = self.linked.get().into_iter().flatten().map(|(_, stack)| stack);
+        self.own.iter().chain([&self.common]).chain(linked).try_for_each(Stack::check_unchanged)
     }
 
     /// The names of refs that have reflogs, sorted.

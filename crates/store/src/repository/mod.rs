@@ -491,9 +491,10 @@ impl Repository {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(Error::io(path, error)),
         };
-        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let ids = lines.map(|line| {
-            let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == self.hash);
+        // As git, it reads no further than the name, and wants one in each line.
+        let ids = text.split_inclusive(|byte| *byte == b'\n').map(|line| {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let id = line.get(..self.hash.len_in_hex()).and_then(|hex| ObjectId::from_hex(hex).ok());
             id.ok_or_else(|| {
                 Reason::Damaged(format!("bad shallow line: {}", String::from_utf8_lossy(line))).into()
             })

@@ -51,7 +51,7 @@ pub(super) fn check(
     }
     // The path as given, as in git.
     let (path, word) = (named.display(), shell_word(&named.to_string_lossy()));
-    Err(Reason::Refused(format!(
+    Err(Reason::OtherOwner(format!(
         "detected dubious ownership in repository at '{path}'\n\
          To add an exception for this directory, call:\n\n\
          \tgit config --global --add safe.directory {word}"

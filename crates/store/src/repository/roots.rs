@@ -10,7 +10,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
-use crate::refs::{self, RefRecord, RefSnapshot, RefStore, Target};
+use crate::refs::{self, RefError, RefObjects as _, RefRecord, RefSnapshot, RefStore, StoredObjects, Target};
 use crate::repository::Repository;
 use crate::repository::skipped_refs::SkippedRefs;
 use crate::repository::work_trees::{self, list};
@@ -64,6 +64,26 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
 /// The targets of all refs of all work trees, without broken ones.
 pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
     tips_by(repository, RefSnapshot::visit)
+}
+
+/// An error that names the first ref to an object that is missing: for a walk that failed, because each ref costs a lookup.
+pub fn check_ref_objects(repository: &Repository) -> Result<(), Error> {
+    let refs = repository.refs().snapshot(&[]).map_err(Reason::Refs)?;
+    let mut objects = StoredObjects::new(&repository.snapshot()?);
+    let mut result = Ok(());
+    let visited = refs.visit(b"refs/", &mut |record| {
+        let Target::Direct { id, .. } = record.target else { return ControlFlow::Continue(()) };
+        result = match objects.kind(&id) {
+            Ok(Some(_)) => return ControlFlow::Continue(()),
+            Ok(None) => {
+                Err(Reason::Refs(RefError::Bad(String::from_utf8_lossy(record.name).into_owned())).into())
+            }
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    visited.map_err(Reason::Refs)?;
+    result
 }
 
 fn tips_by(repository: &Repository, visit: Visit) -> Result<Vec<ObjectId>, Error> {

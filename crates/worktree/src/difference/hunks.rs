@@ -46,7 +46,7 @@ pub fn write_hunks(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     let (old_lines, new_lines) = (lines(old), lines(new));
     let mut heading_from = 0;
     let mut heading: &[u8] = b"";
-    for hunk in hunks(old, new, old_lines.len(), new_lines.len(), CONTEXT_LINES) {
+    for hunk in hunks(old, new, old_lines.len(), CONTEXT_LINES) {
         let before = old_lines[heading_from..hunk.old.start].iter().rev();
         let found = before.map(|line| &old[line.clone()]).find(|line| is_heading(line));
         heading_from = hunk.old.start;
@@ -93,8 +93,8 @@ fn write_lines(sign: u8, content: &[u8], lines: &[Range<usize>], out: &mut Vec<u
     }
 }
 
-/// The hunks between two contents with the given numbers of lines, with at most so many lines of context.
-pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize, context: usize) -> Vec<Hunk> {
+/// The hunks between two contents with at most so many lines of context.
+pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, context: usize) -> Vec<Hunk> {
     let input = InternedInput::new(old, new);
     let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
     let mut hunks: Vec<Hunk> = Vec::new();
@@ -102,10 +102,13 @@ pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize, 
         let range = |lines: &Range<u32>| lines.start as usize..lines.end as usize;
         let (removed, added) = (range(&change.before), range(&change.after));
         let before = removed.start.min(context);
+        // Beside another change within the context these are wrong for `new`: the two become one hunk, which begins with
+        // the first and ends with the second.
         let behind = (old_lines - removed.end).min(context);
-        debug_assert_eq!(behind, (new_lines - added.end).min(context));
-        let (old, new) =
-            (removed.start - before..removed.end + behind, added.start - before..added.end + behind);
+        let (old, new) = (
+            removed.start - before..removed.end + behind,
+            added.start.saturating_sub(before)..added.end + behind,
+        );
         match hunks.last_mut().filter(|last| last.old.end >= old.start) {
             Some(last) => {
                 (last.old.end, last.new.end) = (old.end, new.end);
@@ -125,6 +128,12 @@ mod tests {
         let mut out = Vec::new();
         write_hunks(old.as_bytes(), new.as_bytes(), &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), expect);
+    }
+
+    #[test]
+    fn changes_within_the_context_of_another() {
+        check("1\n2\n3\n4\n", "x\n1\n2\n4\n3\n", "@@ -1,4 +1,5 @@\n+x\n 1\n 2\n-3\n 4\n+3\n");
+        check("1\n2\n", "2\n3\n4\n", "@@ -1,2 +1,3 @@\n-1\n 2\n+3\n+4\n");
     }
 
     #[test]

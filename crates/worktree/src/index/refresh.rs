@@ -29,7 +29,7 @@ pub fn refresh(
     say: &mut dyn FnMut(&[u8], &'static str),
 ) -> Result<bool, ContentError> {
     let _region = trace::region("index", "refresh");
-    let (mut is_well, mut examined) = (true, 0u64);
+    let (mut is_well, mut examined, mut compared) = (true, 0u64, 0u64);
     let mut touched: Vec<(EntryKey, StatData)> = Vec::new();
     let mut broken_promises: Vec<EntryKey> = Vec::new();
     let mut last_unmerged: &[u8] = &[];
@@ -49,7 +49,9 @@ pub fn refresh(
             continue;
         }
         examined += 1;
-        match contents.compare(index, key.path(), entry) {
+        let found = contents.compare(index, key.path(), entry);
+        compared += u64::from(matches!(found, Ok(Comparison::Touched(_) | Comparison::Changed)));
+        match found {
             Ok(Comparison::Same) => {}
             Ok(Comparison::Touched(seen)) => touched.push((key.clone(), seen.stat)),
             Ok(Comparison::Missing) if options.ignore_missing => {}
@@ -66,7 +68,8 @@ pub fn refresh(
             Err(error) => return Err(error),
         }
     }
-    trace::data("index", "refresh/sum_lstat", examined);
+    trace::data_apart("index", "refresh/sum_lstat", examined);
+    trace::data_apart("index", "refresh/sum_scan", compared);
     for (key, stat) in touched {
         index.set_stat(key.path(), key.stage(), stat);
     }

@@ -2,6 +2,7 @@
 
 use packrace_object::tree::TreeEntry;
 use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
+use packrace_os::trace;
 use packrace_store::publish::ObjectBatch;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode};
@@ -60,9 +61,12 @@ impl Index {
         if !listed.is_empty() {
             return Err(TreeError::Unmerged(listed));
         }
+        let is_known = self.cache_tree.as_ref().is_some_and(|tree| tree.known.is_some());
+        let region = if is_known { None } else { trace::region("cache_tree", "update") };
         let entries: Vec<(&EntryKey, &IndexEntry)> = self.entries.iter().collect();
         let mut builder = Builder { hash: self.hash, batch, missing_ok, dir, found: None };
         let built = builder.build(&entries, 0, self.cache_tree.as_ref(), 0)?;
+        drop(region);
         let found = if dir.is_empty() { Some(built.id) } else { builder.found };
         self.set_cache_tree(built.tree);
         Ok(found.or_else(|| self.known_tree(dir)))

@@ -29,7 +29,7 @@ pub fn apply(old: &[u8], new: &[u8], target: &[u8], context: usize) -> Result<Ve
     }
     let (old_lines, new_lines, target_lines) = (lines(old), lines(new), lines(target));
     let (mut result, mut done, mut offset) = (Vec::with_capacity(target.len()), 0, 0isize);
-    for hunk in hunks(old, new, old_lines.len(), new_lines.len(), context) {
+    for hunk in hunks(old, new, old_lines.len(), context) {
         let wanted = &old_lines[hunk.old.clone()];
         let expected = hunk.old.start as isize + offset;
         let at = find(&target_lines, wanted, expected, done, &hunk).ok_or(Misfit(hunk.old.start + 1))?;

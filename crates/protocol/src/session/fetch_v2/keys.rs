@@ -22,6 +22,7 @@ pub(super) struct Keys {
     /// The client accepts a promisor remote that was offered.
     pub(super) accepts_promisor: bool,
     has_session_id: bool,
+    has_unknown_promisor: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl Keys {
         if let Some(offer) =
             config.features.promisor_remote.as_ref().filter(|_| is_named(key, "promisor-remote"))
         {
-            return self.take_promisors(value(key, "promisor-remote"), offer);
+            return self.take_promisors(value(key, "promisor-remote"), offer, outputs);
         }
         let is_option = is_named(key, "server-option");
         let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
@@ -138,13 +139,23 @@ impl Keys {
     }
 
     /// Names that were not offered are ignored: the offer can change between two requests.
-    fn take_promisors(&mut self, names: Option<&[u8]>, offer: &[u8]) -> Result<(), Refusal> {
-        let names =
-            names.filter(|names| !names.is_empty()).ok_or_else(Refusal::promisor_remote_without_value)?;
+    fn take_promisors(
+        &mut self,
+        names: Option<&[u8]>,
+        offer: &[u8],
+        outputs: &mut Outputs,
+    ) -> Result<(), Refusal> {
         let accepted =
-            promisor_remote::parse_accepted(names).ok_or_else(|| Refusal::bad_promisor_remote(names))?;
+            promisor_remote::parse_accepted(names.ok_or_else(Refusal::promisor_remote_without_value)?);
         let offered = promisor_remote::parse_offer(offer).unwrap_or_default();
-        self.accepts_promisor |= offered.iter().any(|remote| accepted.contains(&remote.name));
+        let is_offered = |name: &Vec<u8>| offered.iter().any(|remote| remote.name == *name);
+        self.accepts_promisor |= accepted.iter().any(is_offered);
+        // Only the first is reported, so that repeating it gains nothing.
+        if let Some(name) = accepted.into_iter().find(|name| !is_offered(name))
+            && !std::mem::replace(&mut self.has_unknown_promisor, true)
+        {
+            outputs.push(Output::UnknownPromisor(name));
+        }
         Ok(())
     }
 

@@ -181,7 +181,8 @@ impl Model {
                 Output::Write(_)
                 | Output::CheckFilter(_)
                 | Output::ClientShallow(_)
-                | Output::ClientSession(_) => {}
+                | Output::ClientSession(_)
+                | Output::UnknownPromisor(_) => {}
                 Output::NeedPack(request) => return (shallow, Some(request)),
                 Output::NeedInput | Output::Done => return (shallow, None),
                 question => {
@@ -222,7 +223,7 @@ impl Model {
                     write_data(b"PACK", &mut said);
                     session.handle(Input::PackSent)
                 }
-                Output::ClientShallow(_) | Output::ClientSession(_) => Ok(()),
+                Output::ClientShallow(_) | Output::ClientSession(_) | Output::UnknownPromisor(_) => Ok(()),
                 Output::CheckFilter(spec) => {
                     assert_eq!(spec, b"blob:none");
                     Ok(())

@@ -88,7 +88,13 @@ fn one_sequence(
     let mut rest = bytes.as_slice();
     for _ in 0..60 {
         let output = session.poll_output();
-        if matches!(output, Output::Write(_) | Output::ClientShallow(_) | Output::ClientSession(_)) {
+        if matches!(
+            output,
+            Output::Write(_)
+                | Output::ClientShallow(_)
+                | Output::ClientSession(_)
+                | Output::UnknownPromisor(_)
+        ) {
             continue;
         }
         packs += usize::from(matches!(output, Output::NeedPack(_)));

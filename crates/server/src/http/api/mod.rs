@@ -53,7 +53,6 @@ pub(super) async fn answer(
     if target == ApiTarget::Events {
         return event_stream::answer(request, context, access, in_flight, shared).await;
     }
-    let is_head = request.method() == Method::HEAD;
     let result = match asked(request, target, &context, &shared).await {
         Ok(asked) => work(asked, context, shared).await,
         Err(error) => Err(error),
@@ -69,9 +68,6 @@ pub(super) async fn answer(
     let headers = answer.headers_mut();
     no_cache(headers);
     reply.put_headers(headers);
-    if is_head {
-        answer.body_mut().not_wanted();
-    }
     answer
 }
 
@@ -159,7 +155,7 @@ async fn take_all(
     context: &RequestContext,
     shared: &Shared,
 ) -> Result<RequestBody, StatusCode> {
-    let refused = |bad| body_refused(bad, context.peer, shared);
+    let refused = |bad| body_refused(bad, context, shared);
     let claim = shared.limits.bodies.claim(0, context.peer.ip());
     let claim = claim.map_err(|_| refused(super::body::BadBody::NoRoom))?;
     let mut taken = RequestBody::new(claim, false, MAX_BODY_BYTES);
@@ -172,7 +168,8 @@ fn check_is_json(headers: &HeaderMap) -> Result<(), StatusCode> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or("").trim();
     let encoding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    match essence.eq_ignore_ascii_case("application/json") && matches!(encoding, None | Some(b"identity")) {
+    let is_plain = encoding.is_none_or(|encoding| encoding.eq_ignore_ascii_case(b"identity"));
+    match essence.eq_ignore_ascii_case("application/json") && is_plain {
         true => Ok(()),
         false => Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
     }

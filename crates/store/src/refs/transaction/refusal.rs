@@ -131,7 +131,7 @@ pub enum Cause {
     Broken(Vec<u8>),
     /// Another process is changing it; the text says what to do.
     Locked(String),
-    /// A directory that is no empty one is where its file belongs; the text says which.
+    /// A directory that is no empty one is where its file belongs, or a link that leads to itself; the text says which.
     Blocked(String),
     /// The ref is changed twice.
     Duplicate {

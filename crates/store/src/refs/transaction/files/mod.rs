@@ -136,6 +136,12 @@ impl FileLocks {
         match loose {
             LooseFile::Is(loose) => Ok(LockedRef::Held(Some(value(loose)))),
             LooseFile::Broken => Ok(LockedRef::Refused(Cause::Broken(step.name.clone()))),
+            LooseFile::Looped => {
+                let name = String::from_utf8_lossy(&step.name);
+                let words =
+                    format!("unable to resolve reference '{name}': Too many levels of symbolic links");
+                Ok(LockedRef::Refused(Cause::Blocked(words)))
+            }
             LooseFile::Absent => {
                 self.housed.insert(step.name.clone());
                 if let Some(cause) = self.clear_for(at, step)? {
@@ -176,7 +182,7 @@ impl FileLocks {
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
         Ok(match read_loose(&self.dirs, name, self.hash)? {
             LooseFile::Is(loose) => Some(value(loose)),
-            LooseFile::Broken => None,
+            LooseFile::Broken | LooseFile::Looped => None,
             LooseFile::Absent => self.packed.find(name)?.map(|(id, _)| Value::Id(id)),
         })
     }
