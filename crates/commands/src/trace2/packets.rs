@@ -51,7 +51,7 @@ const WITH_FIRST_BYTE: usize = 5;
 
 /// What is shown of the side-band packets of a session.
 enum Bands {
-    /// Nothing.
+    /// No packet of a band.
     LeftOut,
     /// The packets within band 1, which are the report of a push.
     Report(Box<PacketScan>),

@@ -1,7 +1,6 @@
 //! A whole index: entries and extensions.
 
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
-use packrace_os::trace;
 
 use super::{
     CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, Monitored, ResolveUndo, StatData, Time,
@@ -381,7 +380,6 @@ pub fn encode<'a>(
         extension(b"link", &mut |out| link.encode(out));
     }
     if let Some(tree) = parts.cache_tree {
-        let _region = trace::region("cache_tree", "write");
         extension(b"TREE", &mut |out| tree.encode(b"", out));
     }
     if !parts.resolve_undo.is_empty() {

@@ -256,7 +256,9 @@ impl AsyncWrite for Counted {
         let mut stream = Pin::new(&mut self.stream);
         let gathered = has_gathered_writes().then(|| stream.as_mut().poll_write_vectored(context, pieces));
         let written = match gathered {
-            Some(Poll::Ready(Err(error))) if lacks_gathered_writes(&error) => stream.poll_write(context, first),
+            Some(Poll::Ready(Err(error))) if lacks_gathered_writes(&error) => {
+                stream.poll_write(context, first)
+            }
             Some(written) => written,
             None => stream.poll_write(context, first),
         };

@@ -163,12 +163,14 @@ impl IndexLock {
             skip_hash: self.format.skip_hash,
         };
         let region = self.trace_region();
+        let of_tree = parts.cache_tree.and_then(|_| trace::region("cache_tree", "write"));
         let (bytes, _) = match &split {
             None => encode(entries.iter(), version, &parts, *hash),
             Some(split) => {
                 encode(split.entries.iter().map(|(key, entry)| (key, *entry)), version, &parts, *hash)
             }
         };
+        drop(of_tree);
         self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
         trace::data("index", "write/version", version);
         trace::data("index", "write/cache_nr", entries.len());
