@@ -521,3 +521,17 @@ git update-index --add long
 git add long
 stock ls-files -s
 rm -rf long
+
+## what is executable or a link does not follow from a conflict
+conflict
+git config core.fileMode false
+git config core.symlinks false
+blob=$(stock rev-parse HEAD:dir1/file1)
+for stage in 1 2 3; do
+    for mode in 100755 120000; do
+        stock rm -q --cached dir1/file1
+        printf '%s %s %s\tdir1/file1\n' $mode "$blob" $stage | stock update-index --index-info
+        git update-index dir1/file1
+        stock ls-files -s dir1
+    done
+done

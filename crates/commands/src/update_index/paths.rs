@@ -150,8 +150,8 @@ impl Update<'_> {
                 return Ok(Ok(()));
             }
         }
-        let any_before = before.or_else(|| index.stages(path).last().map(|(_, entry)| *entry));
-        let mode = contents.rules().mode(seen.kind, any_before.map(|entry| entry.mode));
+        // As in git, the stages of a conflict do not say what the file is, other than for `add`.
+        let mode = contents.rules().mode(seen.kind, before.map(|entry| entry.mode));
         let mode = mode.expect("a file or a link");
         let id = match contents.blob(index, path, seen, batch) {
             Ok(id) => id,
