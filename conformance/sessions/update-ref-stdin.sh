@@ -375,3 +375,15 @@ missing=$(printf %040d 1)
 printf 'create refs/heads/main HEAD\nupdate refs/heads/z %s\n' $missing | git update-ref --stdin
 printf 'start\nupdate refs/heads/z %s\nabort\n' $missing | git update-ref --stdin
 printf 'update refs/heads/z %s\nnonsense\n' $missing | git update-ref --stdin
+
+## a folder of locks in the way of one of a batch
+# in: files
+# needs git: 2.55
+# exits: 128
+history 3
+mkdir -p .git/refs/heads/n/m
+: >.git/refs/heads/n/m/x.lock
+printf 'symref-create refs/heads/n refs/heads/main\ncreate refs/heads/ok HEAD\n' | git update-ref --stdin --batch-updates
+printf 'create refs/heads/n HEAD\ncreate refs/heads/two HEAD\n' | git update-ref --stdin --batch-updates
+printf 'symref-create refs/heads/n refs/heads/main\n' | git update-ref --stdin
+rm -r .git/refs/heads/n

@@ -131,6 +131,8 @@ pub enum Cause {
     Broken(Vec<u8>),
     /// Another process is changing it; the text says what to do.
     Locked(String),
+    /// A directory that is not empty is where the file of the ref would be; the text says so.
+    Occupied(String),
     /// A directory that is no empty one is where its file belongs, or a link that leads to itself; the text says which.
     Blocked(String),
     /// The ref is changed twice.
@@ -155,6 +157,7 @@ impl Cause {
             Cause::NotSymbolic(_) => "expected symref but found regular ref",
             Cause::Conflict { .. }
             | Cause::Together { .. }
+            | Cause::Occupied(_)
             | Cause::Duplicate { via: Some(_), .. }
             | Cause::DuplicateHead(_) => "refname conflict",
             Cause::NoObject { .. } | Cause::NotACommit { .. } => "invalid new value provided",
@@ -174,6 +177,7 @@ impl Cause {
             | Cause::NotSymbolic(_)
             | Cause::Conflict { .. }
             | Cause::Locked(_)
+            | Cause::Occupied(_)
             | Cause::Blocked(_) => ErrorKind::Conflict,
             Cause::Endless | Cause::Broken(_) => ErrorKind::Corrupt,
             Cause::Together { .. }
@@ -261,7 +265,7 @@ impl std::fmt::Display for Refusal {
             Cause::Broken(name) => {
                 lock(f, format!("unable to resolve reference '{}': reference broken", text(name)))
             }
-            Cause::Locked(words) | Cause::Blocked(words) => lock(f, words.clone()),
+            Cause::Locked(words) | Cause::Occupied(words) | Cause::Blocked(words) => lock(f, words.clone()),
             Cause::DuplicateHead(name) => write!(
                 f,
                 "multiple updates for 'HEAD' (including one via its referent '{}') are not allowed",

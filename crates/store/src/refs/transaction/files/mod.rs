@@ -360,7 +360,7 @@ impl FileLocks {
         let (name, shown) = (String::from_utf8_lossy(&step.name), self.dirs.shown(&path));
         let words =
             || format!("there is a non-empty directory '{}' blocking reference '{name}'", shown.display());
-        Ok((is_set && is_dir(&path)).then(|| Cause::Blocked(words())))
+        Ok((is_set && is_dir(&path)).then(|| Cause::Occupied(words())))
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
