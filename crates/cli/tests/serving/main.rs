@@ -310,7 +310,6 @@ fn a_request_that_fails_is_one_line_with_its_cause() {
     for (head, body, status, expect) in [
         ("GET /none.git/info/refs?service=git-upload-pack HTTP/1.1", "", 404, "404 error=\"not served: "),
         (&format!("GET {MAY_PUSH} HTTP/1.1"), "", 403, "403 error=\"service not enabled: "),
-        ("HEAD /a.git/HEAD HTTP/1.1", "", 403, "403 error=\"service or dumb protocol not offered\""),
         (post, "0014command=ls-refs\n", 400, "400 error="),
         (post, "0015command=frobnic\n0000", 200, "200 failed error=\"invalid command "),
     ] {

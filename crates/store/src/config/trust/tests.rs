@@ -119,6 +119,7 @@ const HARMLESS: &[&str] = &[
     "gc.reflogexpire",
     "gc.writecommitgraph",
     "gc.x",
+    "gpg.mintrustlevel",
     "http.getanyfile",
     "http.maxrequestbuffer",
     "i18n.commitencoding",
