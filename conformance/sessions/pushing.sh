@@ -436,13 +436,14 @@ stock -C to.git config receive.fsck.skipList ':(optional)nothere'
 git -C src push ../to.git main
 
 ## an option of what the hook proc-receive refuses
-# state: no-files
 # exits: 1 1
 history 2 src
 proc_receive pr 'pkt "ng refs/for/main no"; pkt "option refname refs/heads/a"'
 git -C src push ../pr main:refs/for/main
 proc_receive pr 'pkt "ng refs/for/main no"; pkt "option fall-through"; pkt "ok refs/for/b"'
 git -C src push ../pr main:refs/for/main main:refs/for/b main:refs/heads/x
+stock -C pr for-each-ref
+rm -rf pr
 
 ## settings of a server that receives
 # exits: 128 128 128

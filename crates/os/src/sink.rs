@@ -245,7 +245,7 @@ impl Sink for FdSink {
                 many => gathered_or_plain(
                     &LACKS_GATHERED_WRITES,
                     || rustix::io::writev(&self.fd, many),
-                    || rustix::io::write(&self.fd, first(many)),
+                    || rustix::io::write(&self.fd, first_piece(many)),
                 ),
             };
         };
@@ -309,7 +309,7 @@ fn send_at_once(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<
     gathered_or_plain(
         &LACKS_GATHERED_WRITES,
         || sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags),
-        || send(socket, first(pieces), flags),
+        || send(socket, first_piece(pieces), flags),
     )
 }
 
@@ -346,7 +346,7 @@ pub(crate) fn gathered_or_plain(
 }
 
 /// The first piece that is not empty.
-pub(crate) fn first<'p>(pieces: &'p [IoSlice<'_>]) -> &'p [u8] {
+pub fn first_piece<'p>(pieces: &'p [IoSlice<'_>]) -> &'p [u8] {
     pieces.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| &piece[..])
 }
 
@@ -382,8 +382,8 @@ mod tests {
         assert_eq!(write(Err(Errno::NOSYS)), Ok(1));
         // For good.
         assert_eq!(write(Ok(9)), Ok(1));
-        assert_eq!(first(&[IoSlice::new(b""), IoSlice::new(b"ab"), IoSlice::new(b"c")]), b"ab");
-        assert_eq!(first(&[]), b"");
+        assert_eq!(first_piece(&[IoSlice::new(b""), IoSlice::new(b"ab"), IoSlice::new(b"c")]), b"ab");
+        assert_eq!(first_piece(&[]), b"");
     }
 
     const WIDE: GatherLimits = GatherLimits { pieces: 1024, bytes: MAX_CALL_BYTES };

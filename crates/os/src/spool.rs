@@ -9,7 +9,7 @@ use crate::Mapped;
 use crate::count::{self, Op, Role};
 use crate::durable::NewFile;
 use crate::simulated::{DiskOp, before};
-use crate::sink::{LACKS_GATHERED_WRITES, MAX_CALL_PIECES, first, gathered_or_plain};
+use crate::sink::{LACKS_GATHERED_WRITES, MAX_CALL_PIECES, first_piece, gathered_or_plain};
 
 /// An unnamed append-only file. It is freed with its last map.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Spool {
             let written = gathered_or_plain(
                 &LACKS_GATHERED_WRITES,
                 || rustix::io::pwritev(&self.file, batch, at),
-                || rustix::io::pwrite(&self.file, first(batch), at),
+                || rustix::io::pwrite(&self.file, first_piece(batch), at),
             );
             let written = match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -228,8 +228,8 @@ impl Transfer {
         self.failure.get_or_init(|| Some((kind, kept(why.as_bytes()))));
     }
 
-    /// Why it failed. What fails afterwards has a line of its own.
-    pub(crate) fn failure(&self) -> Option<&(ErrorKind, String)> {
+    /// Why it failed, for its line in the access log. From now on that is settled: what fails later has a line of its own.
+    pub(crate) fn settle_failure(&self) -> Option<&(ErrorKind, String)> {
         self.failure.get_or_init(|| None).as_ref()
     }
 
@@ -369,12 +369,12 @@ mod tests {
         call.fails(ErrorKind::Corrupt, "no such object");
         call.fails(ErrorKind::Busy, "another cause");
         call.fails_somehow(ErrorKind::Busy, "another cause");
-        assert_eq!(call.failure(), Some(&(ErrorKind::Corrupt, "no such object".to_owned())));
+        assert_eq!(call.settle_failure(), Some(&(ErrorKind::Corrupt, "no such object".to_owned())));
         let call = Transfer::unlisted("2");
-        assert_eq!(call.failure(), None);
+        assert_eq!(call.settle_failure(), None);
         // Its line is written.
         call.fails_somehow(ErrorKind::Busy, "late");
-        assert_eq!(call.failure(), None);
+        assert_eq!(call.settle_failure(), None);
     }
 
     #[test]

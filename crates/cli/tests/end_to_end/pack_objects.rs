@@ -177,6 +177,13 @@ fn refusals() {
     for option in ["--all", "--unpacked", "--keep-unreachable", "--unpack-unreachable"] {
         check_refusal(&repo, &["--cruft", option, "p"], "");
     }
+    // In the words of git 2.55.
+    let refused = packrace(repo.path(), &["pack-objects", "--cruft", "--stdin-packs", "p"], "");
+    let words = "fatal: options '--stdin-packs' and '--cruft' cannot be used together\n";
+    assert_eq!(
+        (refused.status.code(), String::from_utf8_lossy(&refused.stderr).as_ref()),
+        (Some(128), words)
+    );
     check_refusal(&repo, &["--cruft", "p"], "pack-nope.pack\n");
     check_refusal(&repo, &["--cruft", "p"], "-pack-nope.pack\n");
 }

@@ -13,6 +13,7 @@ use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::folded_dirs::FoldedDirs;
 use super::{AddCommand, Batch, Fatal, report};
+use crate::work_tree::OTHER_HASH;
 
 impl AddCommand<'_> {
     /// Updates index entries whose paths changed.
@@ -414,7 +415,7 @@ impl AddCommand<'_> {
     fn fail_repository(&mut self, path: &[u8], commit: Option<ObjectId>, what: &str) -> Result<(), Fatal> {
         let shown = String::from_utf8_lossy(path);
         let why = match commit {
-            Some(_) => "cannot add a submodule of a different hash algorithm".to_owned(),
+            Some(_) => OTHER_HASH.to_owned(),
             None => format!("'{shown}/' does not have a commit checked out"),
         };
         let slash = if what == "adding" { "/" } else { "" };

@@ -4,6 +4,7 @@ use packrace_worktree::index::{ContentError, IndexEntry, Kind, Mode, Seen};
 
 use super::{Update, say};
 use crate::call::fatal::Fatal;
+use crate::work_tree::OTHER_HASH;
 
 /// Why a path was refused: an `error: …` line, which ends the command.
 pub struct Unable(String);
@@ -122,7 +123,7 @@ impl Update<'_> {
         let head = contents.submodule_head(path);
         let before = index.stages(path).next().map(|(_, entry)| entry.mode);
         if head.is_some_and(|id| id.kind() != hash) {
-            return Ok(Err(Unable("cannot add a submodule of a different hash algorithm".to_owned())));
+            return Ok(Err(Unable(OTHER_HASH.to_owned())));
         }
         let what = match (before, head) {
             (Some(Mode::Gitlink), None) => return Ok(Ok(())),

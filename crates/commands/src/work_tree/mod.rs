@@ -56,6 +56,9 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
     })
 }
 
+/// Why a repository of another hash cannot be added: its ids do not fit into the index.
+pub(crate) const OTHER_HASH: &str = "cannot add a submodule of a different hash algorithm";
+
 /// What is said of an index that cannot be used. A damaged one is called as git calls it.
 pub(crate) fn damaged_index(
     error: IndexError,

@@ -21,7 +21,7 @@ use crate::count::{self, Op, Role};
 use crate::interruption::UnnamedPath;
 use crate::reach;
 use crate::simulated::{DiskChange, DiskOp, before, done};
-use crate::sink::{LACKS_GATHERED_WRITES, first, gathered_or_plain};
+use crate::sink::{LACKS_GATHERED_WRITES, first_piece, gathered_or_plain};
 
 mod closed;
 mod log_file;
@@ -270,7 +270,7 @@ impl NewFile {
             let written = gathered_or_plain(
                 &LACKS_GATHERED_WRITES,
                 || rustix::io::writev(&self.file, &pieces),
-                || rustix::io::write(&self.file, first(&pieces)),
+                || rustix::io::write(&self.file, first_piece(&pieces)),
             );
             let written = match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

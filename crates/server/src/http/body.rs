@@ -454,7 +454,7 @@ impl Drop for AnswerBody {
         let Some(access) = &mut self.access else { return };
         let is_cut = !self.is_complete && self.is_wanted;
         let is_good = self.status < 400;
-        let has_failed = access.transfer().failure().is_some();
+        let has_failed = access.transfer().settle_failure().is_some();
         let how = match (is_cut, has_failed && is_good) {
             (true, _) => " cut",
             (false, true) => " failed",

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
 use packrace_os::faults;
-use packrace_os::sink::{has_gathered_writes, lacks_gathered_writes};
+use packrace_os::sink::{first_piece, has_gathered_writes, lacks_gathered_writes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -252,7 +252,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let first: &[u8] = pieces.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| &piece[..]);
+        let first = first_piece(pieces);
         let mut stream = Pin::new(&mut self.stream);
         let gathered = has_gathered_writes().then(|| stream.as_mut().poll_write_vectored(context, pieces));
         let written = match gathered {

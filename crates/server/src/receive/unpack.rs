@@ -129,6 +129,9 @@ pub(super) fn receive_pack_bytes(
 
 /// In a trace, begins the work of the program that git starts for a pack.
 fn traced_program(program: &str, header: Header) -> Option<TracedChild> {
+    if !trace::is_on() {
+        return None;
+    }
     let header = format!("--pack_header={},{}", header.version, header.objects);
     match program {
         "index-pack" => trace::child_inside(&["git", program, "--stdin", &header, "--fix-thin"]),

@@ -38,7 +38,7 @@ impl Access {
             return;
         }
         let transfer = self.transfer();
-        let failure = transfer.failure();
+        let failure = transfer.settle_failure();
         let error = error.or(failure.map(|(_, why)| why.as_str()));
         let error_kind = failure.map(|(kind, _)| *kind);
         let kind = transfer.kind().map(|kind| kind.name()).or(error.map(|_| "unknown"));

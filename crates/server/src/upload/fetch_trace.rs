@@ -47,6 +47,9 @@ pub(super) fn tell_request(info: Option<FetchInfo<'_>>, request_objects: &Reques
 
 /// Begins the work for which git starts `pack-objects`. With `is_cut`, the client's history ends somewhere.
 pub(super) fn begin_pack(request: &PackRequest, is_cut: bool) -> Option<TracedChild> {
+    if !trace::is_on() {
+        return None;
+    }
     let filter = request.filter.as_ref().map(|spec| format!("--filter={}", String::from_utf8_lossy(spec)));
     // In git's order.
     let words = [

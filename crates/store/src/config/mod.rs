@@ -392,12 +392,6 @@ impl Config {
         self.entries.iter().rev().find(|entry| entry.name == name)
     }
 
-    /// As above, with its file called as in messages.
-    fn shown_last(&self, name: &str) -> Option<ConfigEntry> {
-        let entry = self.last(name)?;
-        Some(ConfigEntry { file: self.shown_file(entry).map(Arc::from), ..entry.clone() })
-    }
-
     fn values(&self, name: &str, is_wanted: impl Fn(ConfigScope) -> bool) -> Vec<Vec<u8>> {
         let name = normalized(name);
         let entries = self.entries.iter().filter(|entry| is_wanted(entry.scope) && entry.name == name);

@@ -1,5 +1,7 @@
 //! Numbers and booleans (git-config, "CONFIGURATION FILE", values).
 
+use std::sync::Arc;
+
 use super::entry::{ConfigEntry, parse_integer};
 use super::{Config, ConfigScope, normalized};
 use crate::error::Error;
@@ -10,19 +12,21 @@ pub const BIG_FILE_BYTES: u64 = 512 << 20;
 impl Config {
     /// The last value of `name` as a number; the suffixes `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        self.shown_last(name).as_ref().map(ConfigEntry::integer).transpose()
+        self.read_last(name, ConfigEntry::integer)
     }
 
     /// As above, for a setting of 32 bits, as most are in git.
     pub fn small_integer(&self, name: &str) -> Result<Option<i32>, Error> {
-        let Some(entry) = self.shown_last(name) else { return Ok(None) };
-        i32::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("out of range"))
+        self.read_last(name, |entry| {
+            i32::try_from(entry.integer()?).map_err(|_| entry.bad_number("out of range"))
+        })
     }
 
     /// As above, for a size, which cannot be negative.
     pub fn bytes(&self, name: &str) -> Result<Option<u64>, Error> {
-        let Some(entry) = self.shown_last(name) else { return Ok(None) };
-        u64::try_from(entry.integer()?).map(Some).map_err(|_| entry.bad_number("invalid unit"))
+        self.read_last(name, |entry| {
+            u64::try_from(entry.integer()?).map_err(|_| entry.bad_number("invalid unit"))
+        })
     }
 
     /// The size above which contents are kept out of memory if possible and are not deltified (git-config,
@@ -37,6 +41,17 @@ impl Config {
         let mut entries = self.entries.iter().rev();
         let entry = entries.find(|entry| entry.scope == ConfigScope::Local && entry.name == name);
         entry.map(ConfigEntry::integer).transpose()
+    }
+
+    /// What `read` makes of the last value; an error calls its file as messages do.
+    fn read_last<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&ConfigEntry) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        let shown = || ConfigEntry { file: self.shown_file(entry).map(Arc::from), ..entry.clone() };
+        read(entry).or_else(|_| read(&shown())).map(Some)
     }
 }
 

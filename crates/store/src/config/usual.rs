@@ -47,30 +47,35 @@ impl Config {
 
     /// Refuses the first `gpg.minTrustLevel` that is no level of trust.
     pub fn check_trust_level(&self) -> Result<(), Error> {
-        for entry in self.entries.iter().filter(|entry| entry.name == b"gpg.mintrustlevel") {
-            let file = self.shown_file(entry);
-            let Some(value) = &entry.value else { return Err(missing_value(entry, file.as_deref())) };
-            if !is_one_of(Some(&value.to_ascii_lowercase()), &TRUST_LEVELS) {
-                let why = format!("invalid value for 'gpg.mintrustlevel': '{}'", entry.value_text());
-                return Err(bad_setting(entry, why, file.as_deref()));
-            }
-        }
-        Ok(())
+        self.check_all(
+            |name| name == b"gpg.mintrustlevel",
+            |value| is_one_of(Some(&value.to_ascii_lowercase()), &TRUST_LEVELS),
+            |value, _| format!("invalid value for 'gpg.mintrustlevel': '{value}'"),
+        )
     }
 
     /// Refuses the first time of `gc.reflogExpire` and the like that is none, whatever refs it is for.
     pub fn check_reflog_times(&self) -> Result<(), Error> {
         let is_key = |key: &[u8]| matches!(key, b"reflogexpire" | b"reflogexpireunreachable");
-        let is_time = |name: &[u8]| {
-            let key = name.rsplit(|byte| *byte == b'.').next();
-            name.starts_with(b"gc.") && key.is_some_and(is_key)
-        };
-        for entry in self.entries.iter().filter(|entry| is_time(&entry.name)) {
+        self.check_all(
+            |name| name.starts_with(b"gc.") && name.rsplit(|byte| *byte == b'.').next().is_some_and(is_key),
+            |value| expiry(&String::from_utf8_lossy(value)).is_some(),
+            |value, name| format!("'{value}' for '{name}' is not a valid timestamp"),
+        )
+    }
+
+    /// Refuses the first value of these names that is missing or not good; `why` is told of the value and its name.
+    fn check_all(
+        &self,
+        is_wanted: impl Fn(&[u8]) -> bool,
+        is_good: impl Fn(&[u8]) -> bool,
+        why: impl Fn(&str, &str) -> String,
+    ) -> Result<(), Error> {
+        for entry in self.entries.iter().filter(|entry| is_wanted(&entry.name)) {
             let file = self.shown_file(entry);
             let Some(value) = &entry.value else { return Err(missing_value(entry, file.as_deref())) };
-            if expiry(&String::from_utf8_lossy(value)).is_none() {
-                let (value, name) = (entry.value_text(), entry.name_text());
-                let why = format!("'{value}' for '{name}' is not a valid timestamp");
+            if !is_good(value) {
+                let why = why(&entry.value_text(), &entry.name_text());
                 return Err(bad_setting(entry, why, file.as_deref()));
             }
         }

@@ -75,15 +75,16 @@ impl MultiPackIndexLock {
     /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain. Files that
     /// have the same contents already are left alone, and without a bitmap also one that has tables for it.
     pub fn publish(mut self, file: &MultiPackIndexFile) -> Result<(), Error> {
-        if file.bitmap.is_none() && self.has_entries_of(file) {
-            remove_companions(&self.pack_dir, &[])?;
-            return remove_chain(&self.pack_dir);
-        }
         let own = format!("{NAME}-{}.", file.checksum(self.hash)?);
-        if self.has_file(NAME, &file.bytes)
-            && file.bitmap.as_ref().is_none_or(|bitmap| self.has_file(&format!("{own}bitmap"), bitmap))
-        {
-            remove_companions(&self.pack_dir, &[own])?;
+        let (is_there, stay) = match &file.bitmap {
+            None => (self.has_entries_of(file), &[][..]),
+            Some(bitmap) => (
+                self.has_file(NAME, &file.bytes) && self.has_file(&format!("{own}bitmap"), bitmap),
+                std::slice::from_ref(&own),
+            ),
+        };
+        if is_there {
+            remove_companions(&self.pack_dir, stay)?;
             return remove_chain(&self.pack_dir);
         }
         let bitmap =
@@ -149,7 +150,7 @@ impl MultiPackIndexLock {
         let Ok(present) = Mapped::open(&self.pack_dir.join(NAME), Role::Index) else { return false };
         let new = MultiPackIndex::open(file.bytes.as_slice(), self.hash);
         match (MultiPackIndex::open(present, self.hash), new) {
-            (Ok(present), Ok(new)) => present.verify_checksum().is_ok() && present.has_entries_of(&new),
+            (Ok(present), Ok(new)) => present.has_entries_of(&new) && present.verify_checksum().is_ok(),
             _ => false,
         }
     }

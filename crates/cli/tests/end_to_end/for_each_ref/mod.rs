@@ -409,6 +409,13 @@ fn broken_refs_and_missing_objects() {
     ] {
         check(&fixture.path(), args);
     }
+    let whole = stock_git(&fixture.path(), &["for-each-ref", "--exclude", missing, "refs/heads"], "");
+    let whole = String::from_utf8(whole.stdout).unwrap();
+    let is_before = |line: &&str| line.split('\t').nth(1).is_some_and(|name| name < missing);
+    let before: String = whole.lines().filter(is_before).map(|line| format!("{line}\n")).collect();
+    let ours = packrace(&fixture.path(), &["for-each-ref", "refs/heads"], "");
+    assert!(!before.is_empty());
+    assert_eq!((ours.status.code(), String::from_utf8(ours.stdout).unwrap()), (Some(128), before));
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod keepalive;
 mod tests;
 
 use std::io;
+use std::ops::DerefMut;
 use std::time::Duration;
 
 use packrace_pack::generate::Segment;
@@ -46,21 +47,12 @@ pub trait ClientSink: Send {
     fn demote_to_background(&mut self);
 }
 
-impl<C: ClientSink + ?Sized> ClientSink for &mut C {
-    fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        (**self).send(batch)
-    }
-
-    fn peer_gone(&mut self) -> bool {
-        (**self).peer_gone()
-    }
-
-    fn demote_to_background(&mut self) {
-        (**self).demote_to_background();
-    }
-}
-
-impl<C: ClientSink + ?Sized> ClientSink for Box<C> {
+/// References and boxes of a sink are sinks.
+impl<P> ClientSink for P
+where
+    P: DerefMut + Send,
+    P::Target: ClientSink,
+{
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         (**self).send(batch)
     }

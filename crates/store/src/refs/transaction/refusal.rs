@@ -133,7 +133,7 @@ pub enum Cause {
     Locked(String),
     /// A directory that is not empty is where the file of the ref would be; the text says so.
     Occupied(String),
-    /// A directory that is no empty one is where its file belongs, or a link that leads to itself; the text says which.
+    /// Its file is a link that leads to itself, or would be the repository; the text says which.
     Blocked(String),
     /// The ref is changed twice.
     Duplicate {
