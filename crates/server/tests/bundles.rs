@@ -107,14 +107,24 @@ impl Served {
         lines.map(str::to_owned).collect()
     }
 
+    /// The caretaker does nothing in the repository during `change`: after work, and after a push, it looks once
+    /// more, at a time that depends on how long the work took.
+    fn at_rest<T>(&self, change: impl FnOnce() -> T) -> T {
+        let auto = |value| Git::stock().run(&self.repo(), &["config", "maintenance.auto", value]);
+        auto("false");
+        let metrics = || String::from_utf8(self.get("/-/metrics", &[]).body).unwrap();
+        until("at rest", metrics, |metrics| metrics.contains("packrace_maintenance_running 0\n"));
+        let changed = change();
+        auto("true");
+        changed
+    }
+
     /// Makes the bundles look as if they were made two days earlier.
     fn age(&self) {
-        let is_idle = |metrics: &String| {
-            let is_none = |what| metrics.contains(&format!("packrace_maintenance_{what} 0\n"));
-            is_none("running") && is_none("backlog")
-        };
-        let metrics = || String::from_utf8(self.get("/-/metrics", &[]).body).unwrap();
-        until("at rest", metrics, is_idle);
+        self.at_rest(|| self.make_older());
+    }
+
+    fn make_older(&self) {
         for name in self.bundles() {
             let (token, rest) = name.split_once('-').unwrap();
             let older = token.parse::<u64>().unwrap() - 2 * 24 * 60 * 60;
@@ -252,24 +262,16 @@ fn what_is_gone_or_hidden_is_not_offered() {
     assert_eq!(served.bundles(), replaced);
     assert!(!holds(&replaced[0], &regretted));
 
-    // A tag that is deleted, and a ref that is hidden later.
-    git(&["update-ref", "-d", "refs/tags/release"]);
-    assert_eq!(served.offered(), [""; 0]);
-    // The caretaker may have replaced the bundle by one without the tag.
-    let mut pushes = 0;
-    let has_release = || {
-        let offered = served.offered();
-        if offered.first().is_some_and(|name| served.refs_in(name).contains("refs/tags/release")) {
-            return true;
-        }
-        served.age();
-        let _ = std::fs::remove_dir_all(served.dir());
-        pushes += 1;
-        served.commit(&format!("again {pushes}"));
-        served.push(&["HEAD:main", "release"]);
-        false
-    };
-    until("offered again", has_release, |has_release| *has_release);
+    // A tag that is deleted and comes back, and is hidden later.
+    assert!(served.refs_in(&replaced[0]).contains("refs/tags/release"));
+    served.at_rest(|| {
+        git(&["update-ref", "-d", "refs/tags/release"]);
+        assert_eq!(served.offered(), [""; 0]);
+        served.work(&["push", "-q", "../root/a.git", "release"]);
+    });
+    served.commit("again");
+    served.push(&["HEAD:main", "release"]);
+    until("offered again", || served.offered(), |offered| *offered == replaced);
     git(&["config", "--add", "transfer.hideRefs", "refs/tags/release"]);
     until("withdrawn", || served.offered(), Vec::is_empty);
     served.commit("five");
@@ -351,10 +353,13 @@ fn what_is_offered_in_a_session() {
     assert_eq!(listed(&over_http), expect(format!("bundles/{name}")));
     assert_eq!(listed(&over_git), expect(format!("http://bundles.example/x/a.git/bundles/{name}")));
     let config = |args: &[&str]| Git::stock().run(&served.repo(), &[&["config"], args].concat());
-    config(&["uploadpack.advertiseBundleURIs", "false"]);
-    assert_eq!(listed(&over_http), [""; 0]);
-    assert_eq!(served.get(&format!("/a.git/bundles/{name}"), &[]).status, 404);
-    config(&["uploadpack.advertiseBundleURIs", "true"]);
+    // A check meanwhile would remove it.
+    served.at_rest(|| {
+        config(&["uploadpack.advertiseBundleURIs", "false"]);
+        assert_eq!(listed(&over_http), [""; 0]);
+        assert_eq!(served.get(&format!("/a.git/bundles/{name}"), &[]).status, 404);
+        config(&["uploadpack.advertiseBundleURIs", "true"]);
+    });
     assert_eq!(listed(&over_http), expect(format!("bundles/{name}")));
     config(&["bundle.version", "1"]);
     assert_eq!(listed(&over_http), ["version=1"]);

@@ -134,7 +134,10 @@ impl Schedule {
     /// Called when a check has ended.
     pub(super) fn ended(&mut self, path: &Path, now: Duration, end: LookEnd) {
         if end == LookEnd::Gone {
-            self.known.remove(path);
+            // A push meanwhile may have made it again, or may follow a change of its settings.
+            if let Some(due @ Some(_)) = self.known.remove(path).map(|known| known.due) {
+                self.known.insert(path.to_owned(), KnownRepository { due, ..KnownRepository::default() });
+            }
             return;
         }
         let Some(known) = self.known.get_mut(path) else { return };
@@ -299,6 +302,18 @@ mod tests {
         // A push while it is running is handled afterwards.
         schedule.ended(&first, seconds(30), LookEnd::Nothing);
         assert_eq!(schedule.next_due(), Some(seconds(10)));
+    }
+
+    #[test]
+    fn a_push_is_not_forgotten_with_what_was_gone() {
+        let (mut schedule, path) = (Schedule::default(), Path::new("/a"));
+        schedule.changed(path, Duration::ZERO, DELAY);
+        schedule.next(seconds(10), 1).unwrap();
+        schedule.changed(path, seconds(11), DELAY);
+        schedule.ended(path, seconds(12), LookEnd::Gone);
+        assert_eq!(schedule.next(seconds(21), 1).as_deref(), Some(path));
+        schedule.ended(path, seconds(22), LookEnd::Gone);
+        assert_eq!(schedule.rows().len(), 0);
     }
 
     #[test]
