@@ -655,3 +655,9 @@ for setting in 'pack.depth x' 'pack.threads -1' 'pack.windowMemory x'; do
     git clone -q --bare "file://$PWD/src" to.git 2>&1 | grep -a '^remote: fatal'
     stock -C src config --unset ${setting% *}
 done
+
+## only addresses of one kind
+# exits: 128 128 128
+git clone --bare -6 git://127.0.0.1:9/x y
+git clone --mirror -4 --ipv6 git://127.0.0.1:9/x y
+git clone --bare -n -q -6 git://127.0.0.1:9/x y

@@ -148,3 +148,11 @@ cd tree
 echo 6 >file
 git add file
 cd ..
+
+## numbers of jobs that are none
+history 1
+for setting in hook.jobs= hook.jobs=1k hook.jobs=-1 hook.jobs=-2 hook.jobs=0 hook.jobs=2x hook.jobs=99999999999 \
+    hook.update.jobs=0 hook.update.jobs=x hook.a.b.jobs=-3 hook.jobs hook.a.parallel=junk hook.a.parallel=no; do
+    git -c "$setting" update-ref refs/heads/a HEAD
+done
+git -c hook.jobs=0 -c hook.a.jobs=x update-ref refs/heads/b HEAD

@@ -1315,3 +1315,14 @@ events write-tree
 events write-tree
 events update-ref refs/heads/x nothing
 events update-ref refs/heads/x 'no thing'
+
+## a HEAD that names an object that is missing
+# in: files
+# exits: 128 128 128
+history 2
+printf '%040d\n' 1 >.git/HEAD
+git repack -adq
+git pack-objects -q --all --stdout </dev/null
+git repack -Adq
+stock symbolic-ref HEAD refs/heads/none
+git repack -adq

@@ -348,3 +348,21 @@ for setting in core.fsyncMethod=fsync core.fsyncMethod=batch core.bigFileThresho
     stock -C to.git cat-file --batch-all-objects --batch-check
     rm -rf to.git
 done
+
+## wrong settings of indexes, which new objects do not need
+# in: sha1 sha256
+# exits: 1 1 1
+repository
+seq 1 5000 >file
+for setting in pack.indexVersion=3 pack.indexVersion=junk pack.writeReverseIndex=junk; do
+    git -c "$setting" hash-object -w file
+    git -c "$setting" add file
+    echo "$setting" | git -c "$setting" -c core.bigFileThreshold=1 hash-object -w --stdin
+    git -c "$setting" write-tree
+done
+stock commit -q -m one
+stock repack -adq
+git -c pack.indexVersion=3 verify-pack .git/objects/pack/*.idx
+git -c pack.indexVersion=junk verify-pack -s .git/objects/pack/*.idx | sed 's/pack-[0-9a-f]*/pack-ID/'
+git -c pack.writeReverseIndex=junk verify-pack .git/objects/pack/*.idx
+git -c pack.indexVersion=3 unpack-objects -q <"$(ls .git/objects/pack/*.pack)"

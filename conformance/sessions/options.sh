@@ -523,3 +523,13 @@ git verify-pack '' .idx
 git verify-pack .pack
 git verify-pack --object-format=x y z
 git verify-pack -v --object-format= y
+
+## a trace of encodings that are checked both ways
+repository
+printf '%s\n' '*.j working-tree-encoding=SHIFT-JIS' '*.l working-tree-encoding=ISO-8859-1' >.gitattributes
+printf hallo >a.j
+printf hallo >a.l
+GIT_TRACE=1 git add a.j a.l 2>&1 | grep -o 'Checking.*'
+GIT_TRACE=1 git hash-object a.j 2>&1 | grep -o 'Checking.*'
+GIT_TRACE=1 git hash-object -w a.j 2>&1 | grep -o 'Checking.*'
+GIT_TRACE=1 git -c core.checkRoundtripEncoding=iso-8859-1 hash-object -w a.j a.l 2>&1 | grep -o 'Checking.*'

@@ -474,3 +474,11 @@ git repack -adfq --path-walk
 history 2
 git pack-objects --stdin-packs --cruft out </dev/null
 git pack-objects --all -q --delta-islands --path-walk --stdout </dev/null >/dev/null
+
+## versions of an index that are none
+# exits: 128 128 128 128 128 128 128 128
+history 1
+for version in 1, 2, 10 10, , 2,0x10, junk, -1; do
+    git pack-objects -q --all --index-version=$version out </dev/null
+done
+git pack-objects -q --all --index-version=02,0x10 --stdout </dev/null | git unpack-objects -n -q

@@ -1,5 +1,5 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
 use super::{Error, READ_BYTES, ServerConnection, Url};
 
-/// How long to wait for a server. Plain data.
+/// At which addresses to look for a server, and how long to wait for it. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
@@ -18,11 +18,13 @@ pub struct Timeouts {
     pub connect: Duration,
     /// Until the server sends or takes data. Busy servers send keepalives every few seconds.
     pub silence: Duration,
+    /// Only addresses of IPv6, or only those of IPv4; all if not given. Those of proxies, too.
+    pub ipv6: Option<bool>,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Timeouts { connect: Duration::from_secs(60), silence: Duration::from_secs(300) }
+        Timeouts { connect: Duration::from_secs(60), silence: Duration::from_secs(300), ipv6: None }
     }
 }
 
@@ -132,10 +134,15 @@ pub(super) fn connect(
         let text = error.to_string();
         ConnectFailure::NoAddress(text.rsplit(": ").next().unwrap_or(&text).to_owned())
     })?;
+    let is_wanted = |address: &SocketAddr| timeouts.ipv6.is_none_or(|ipv6| address.is_ipv6() == ipv6);
+    let addresses: Vec<SocketAddr> = addresses.filter(is_wanted).collect();
+    if addresses.is_empty() {
+        return Err(ConnectFailure::NoAddress("Address family for hostname not supported".to_owned()));
+    }
     say(&format!("done.\nConnecting to {host} (port {port}) ... "));
     let mut failures = String::new();
-    for (number, address) in addresses.enumerate() {
-        let connected = TcpStream::connect_timeout(&address, timeouts.connect);
+    for (number, address) in addresses.iter().enumerate() {
+        let connected = TcpStream::connect_timeout(address, timeouts.connect);
         match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
             Ok(stream) => {
                 say(&format!("{} done.\n", address.ip()));

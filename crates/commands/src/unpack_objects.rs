@@ -87,7 +87,9 @@ impl UnpackObjectsJob<'_> {
             batch.publish()?;
         } else {
             let objects = u64::from(indexed.entries().len() as u32 - indexed.completed());
-            indexed.publish(&PublishOptions::of(self.repository.config())?)?;
+            // Git reads no setting of an index here.
+            let beside = PublishOptions::of(self.repository.config()).unwrap_or(self.storing.beside);
+            indexed.publish(&beside)?;
             self.progress.report(Phase::Unpacking, objects, objects);
         }
         self.progress.finish();

@@ -40,7 +40,8 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     // As in git, each pack fails for a wrong name of the hash or a wrong setting.
     let options = || {
         let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
-        Ok::<_, Fatal>(IngestOptions::of(&config, hash)?)
+        let with_reverse = PublishOptions::of(&config)?.reverse_index;
+        Ok::<_, Fatal>((IngestOptions::of(&config, hash)?, with_reverse))
     };
     let progress = Progress::new(false, call)?;
     let listing = match (args.stat_only, args.verbose) {
@@ -48,13 +49,13 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
         (_, true) => PackReport::Objects,
         _ => PackReport::Nothing,
     };
-    let with_reverse = PublishOptions::of(&config)?.reverse_index;
     let mut is_good = true;
     for path in &args.packs {
         let typed = stem(path);
         let stem = in_directory(call, &typed)?;
-        let verified = options()
-            .and_then(|options| verify(call, [&stem, &typed], listing, options, with_reverse, &progress));
+        let verified = options().and_then(|(options, with_reverse)| {
+            verify(call, [&stem, &typed], listing, options, with_reverse, &progress)
+        });
         let word = match verified {
             Err(fatal) => {
                 is_good = false;

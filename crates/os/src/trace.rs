@@ -69,6 +69,8 @@ pub enum TraceStep<'a> {
     Mode(&'a str),
     /// A line on standard error.
     Said(&'a str),
+    /// A remark that only the older trace of commands has (git(1), `GIT_TRACE`).
+    Note(&'a str),
 }
 
 /// The names of a part of the work.

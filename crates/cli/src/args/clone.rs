@@ -29,6 +29,10 @@ pub struct CloneRepository {
     /// Fetch no tags, now and in later fetches.
     #[arg(long)]
     pub no_tags: bool,
+    #[arg(long, short = '4', hide = true, overrides_with = "ipv6")]
+    pub ipv4: bool,
+    #[arg(long, short = '6', hide = true, overrides_with = "ipv4")]
+    pub ipv6: bool,
     /// Point HEAD at this branch, or detach it at this tag.
     #[arg(long, short = 'b', value_name = "NAME", allow_hyphen_values = true)]
     pub branch: Option<OsString>,
@@ -53,6 +57,7 @@ impl From<CloneRepository> for CloneOptions {
             bare: args.bare,
             mirror: args.mirror,
             no_tags: args.no_tags,
+            ipv6: chosen(args.ipv6, args.ipv4),
             branch: args.branch,
             origin: args.origin,
             ref_format: args.ref_format,

@@ -113,7 +113,9 @@ impl CloneJob<'_> {
     fn run(self) -> Result<(), Fatal> {
         let text = std::str::from_utf8(self.url).map_err(|_| Fatal::new("the URL is not UTF-8"))?;
         let url = Url::parse(text)?;
-        let (agent, timeouts) = (self.call.environment.agent(), Timeouts::default());
+        let agent = self.call.environment.agent();
+        let mut timeouts = Timeouts::default();
+        timeouts.ipv6 = self.args.ipv6;
         let is_verbose = self.args.verbose && !self.args.quiet;
         let mut messages = Messages { call: self.call, is_verbose, is_quiet: self.args.quiet };
         match url.scheme {

@@ -41,6 +41,8 @@ pub struct CloneOptions {
     pub mirror: bool,
     /// Fetch no tags, now and later.
     pub no_tags: bool,
+    /// Only addresses of IPv6, or only those of IPv4; all if not given.
+    pub ipv6: Option<bool>,
     /// The branch that HEAD points to, or a tag for a detached HEAD.
     pub branch: Option<OsString>,
     /// The name of the remote (default: clone.defaultRemoteName, else origin).

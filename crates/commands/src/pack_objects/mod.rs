@@ -496,10 +496,12 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
 
 fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {
     let Some(text) = &args.index_version else { return Ok(None) };
-    match (index_version(text), text.parse::<i64>()) {
-        (Some(version), _) => Ok(Some(version)),
-        (None, Ok(other)) => Err(Fatal::new(format!("unsupported index version {other}"))),
-        (None, Err(_)) => Err(Fatal::new(format!("bad index version '{text}'"))),
+    let number = text.split(',').next().unwrap_or_default().parse::<i64>();
+    match (index_version(text), number) {
+        // `index-pack` takes a comma with nothing behind it.
+        (Some(version), _) if !text.ends_with(',') => Ok(Some(version)),
+        (None, Ok(..0 | 3..)) => Err(Fatal::new(format!("unsupported index version {text}"))),
+        _ => Err(Fatal::new(format!("bad index version '{text}'"))),
     }
 }
 

@@ -144,6 +144,7 @@ impl TraceRecorder {
             }
             TraceStep::WorkTree(path) => self.add(EventDetail::Repository(&path.to_string_lossy())),
             TraceStep::Mode(mode) => self.add(EventDetail::Mode(mode)),
+            TraceStep::Note(text) => self.add_classic(TraceFormat::Commands, &[text.to_owned()]),
             TraceStep::Said(line) => {
                 let message = ["warning: ", "error: "].iter().find_map(|word| line.strip_prefix(word));
                 message.into_iter().for_each(|message| self.add(EventDetail::Error(message)));

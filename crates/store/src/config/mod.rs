@@ -27,6 +27,7 @@ use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
 pub use last_read::LastConfig;
+pub(crate) use numbers::parse_small_integer;
 pub use numbers::{BIG_FILE_BYTES, parse_boolean};
 use trust::Rule;
 pub use trust::Served;

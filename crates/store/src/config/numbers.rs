@@ -64,5 +64,10 @@ pub fn parse_boolean(value: &[u8]) -> Option<bool> {
     if is_one_of(&["false", "no", "off", ""]) {
         return Some(false);
     }
-    i32::try_from(parse_integer(value)?).ok().map(|number| number != 0)
+    parse_small_integer(value).map(|number| number != 0)
+}
+
+/// A number of 32 bits as git reads it, with the suffixes `k`, `m` and `g`.
+pub(crate) fn parse_small_integer(value: &[u8]) -> Option<i32> {
+    i32::try_from(parse_integer(value)?).ok()
 }

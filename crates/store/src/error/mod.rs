@@ -41,8 +41,8 @@ pub(crate) enum Reason {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
-    #[error("loose object {id} is corrupt: {what}")]
-    DamagedLoose { id: packrace_object::ObjectId, what: &'static str },
+    #[error("loose object {id} (stored in {path}) is corrupt: {what}")]
+    DamagedLoose { id: packrace_object::ObjectId, path: PathBuf, what: &'static str },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: &'static str },
     #[error("bad packed object CRC for {0}")]

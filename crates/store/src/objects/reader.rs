@@ -1,13 +1,15 @@
 //! Reads whole objects, with a bounded cache of delta bases.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use packrace_format::loose_object;
 use packrace_format::pack::{self, EntryHeader, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
-use packrace_os::faults;
+use packrace_os::count::Role;
+use packrace_os::{faults, identity};
 
 use crate::error::{Error, ErrorKind, Reason};
 use crate::objects::base_cache::BaseCache;
@@ -192,7 +194,7 @@ impl ObjectReader {
         }
         if let Some(file) = self.snapshot.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| damaged_loose(id, error));
+                .map_err(|error| damaged_loose(&self.snapshot, id, error));
             file.check()?;
             let header = header?;
             return Ok(Some((header.kind, header.size)));
@@ -287,9 +289,10 @@ impl ObjectReader {
 
     fn inflate_loose(&mut self, id: &oid, file: &[u8], content: &mut Vec<u8>) -> Result<Kind, Error> {
         let header = loose_object::inflate_header(&mut self.inflater, file)
-            .map_err(|error| damaged_loose(id, error))?;
+            .map_err(|error| damaged_loose(&self.snapshot, id, error))?;
         self.check_size(header.size)?;
-        loose_object::inflate(&mut self.inflater, file, content).map_err(|error| damaged_loose(id, error))
+        loose_object::inflate(&mut self.inflater, file, content)
+            .map_err(|error| damaged_loose(&self.snapshot, id, error))
     }
 
     /// Tries the other copies of the object; `error` is the fault of the first.
@@ -545,6 +548,9 @@ fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a
     &snapshot.packs()[at.pack.0 as usize].bytes()[at.offset as usize + header.length..]
 }
 
-pub(crate) fn damaged_loose(id: &oid, error: packrace_format::Error) -> Error {
-    Reason::DamagedLoose { id: ObjectId::from(id), what: error.what }.into()
+/// The error names the file that was read, which is the first of this object.
+pub(crate) fn damaged_loose(snapshot: &Snapshot, id: &oid, error: packrace_format::Error) -> Error {
+    let is_there = |path: &PathBuf| identity(path, Role::Objects).is_ok_and(|found| found.is_some());
+    let path = snapshot.loose_paths(id).find(is_there).unwrap_or_default();
+    Reason::DamagedLoose { id: ObjectId::from(id), path, what: error.what }.into()
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use packrace_os::child::Confinement;
 
 use super::Repository;
-use crate::config::{Config, parse_boolean};
+use crate::config::{Config, parse_boolean, parse_small_integer};
 use crate::error::{Error, Reason};
 use crate::hooks::{ConfiguredHook, Hooks, HooksFrom, MessageSink};
 
@@ -124,6 +124,9 @@ fn configured(config: &Config, from: &HooksFrom) -> Result<Vec<ConfiguredHook>, 
     let mut settings = HookSettings::default();
     for (_, full_name, value) in config.entries_by_scope().filter(|(scope, ..)| counts(scope)) {
         let Some(rest) = full_name.strip_prefix(b"hook.") else { continue };
+        if let (b"jobs", Some(value)) = (rest, value) {
+            warn_of_jobs(full_name, value);
+        }
         let Some(dot) = rest.iter().rposition(|byte| *byte == b'.') else { continue };
         let Some(value) = value else {
             let shown = String::from_utf8_lossy(full_name);
@@ -168,6 +171,11 @@ impl<'a> HookSettings<'a> {
                 }
                 None => {}
             },
+            b"jobs" => warn_of_jobs(&[b"hook.", name, b".jobs"].concat(), value),
+            b"parallel" if parse_boolean(value).is_none() => {
+                let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+                tracing::warn!("hook.{name}.parallel must be a boolean, ignoring: '{value}'");
+            }
             _ => {}
         }
         Ok(())
@@ -193,6 +201,16 @@ impl<'a> HookSettings<'a> {
             }
         }
         Ok(hooks)
+    }
+}
+
+/// Hooks run one after the other; a wrong number of jobs is reported as git does.
+fn warn_of_jobs(full_name: &[u8], value: &[u8]) {
+    let (name, shown) = (String::from_utf8_lossy(full_name), String::from_utf8_lossy(value));
+    match parse_small_integer(value) {
+        Some(-1 | 1..) => {}
+        Some(_) => tracing::warn!("{name} must be a positive integer or -1, ignoring: '{shown}'"),
+        None => tracing::warn!("{name} must be an integer, ignoring: '{shown}'"),
     }
 }
 
@@ -255,6 +273,11 @@ mod tests {
         check(&["a.event=update", "a.command=x", "a.enabled=no", "a.enabled=bad"], Ok(&[]));
         check(&["a.event=update", "a.command=x", "update.enabled=no"], Ok(&[]));
         check(&["a.b.event=update", "a.b.command="], Ok(&["update: "]));
+        // Wrong numbers of jobs are only reported.
+        check(
+            &["update.jobs=0", "a.jobs=x", "a.parallel=bad", "a.event=update", "a.command=x"],
+            Ok(&["update: x"]),
+        );
         let collides = "hook friendly-name 'update' collides with a known event name; please choose a different \
                         friendly-name";
         check(&["update.event=x", "update.command=x"], Err(collides));

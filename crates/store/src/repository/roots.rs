@@ -83,7 +83,13 @@ pub fn check_ref_objects(repository: &Repository) -> Result<(), Error> {
         ControlFlow::Break(())
     });
     visited.map_err(Reason::Refs)?;
-    result
+    result?;
+    // A HEAD that points to no branch.
+    let head = refs.resolve(b"HEAD").map_err(Reason::Refs)?;
+    match head.map(|head| objects.kind(&head.id)).transpose()? {
+        Some(None) => Err(Reason::Refs(RefError::Bad("HEAD".to_owned())).into()),
+        Some(Some(_)) | None => Ok(()),
+    }
 }
 
 fn tips_by(repository: &Repository, visit: Visit) -> Result<Vec<ObjectId>, Error> {

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gix_filter::eol::AttributesDigest;
 use packrace_object::{HashKind, ObjectId};
+use packrace_os::trace::{self, TraceStep};
 use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
 use self::attributes::{Asked, Attributes};
@@ -316,6 +317,9 @@ impl Converter {
         let checked = &self.settings.checked_encodings;
         let is_checked = purpose != Purpose::Compare
             && checked.iter().any(|name| name.eq_ignore_ascii_case(&encoding.name));
+        if is_checked && trace::is_on() {
+            trace::tell(TraceStep::Note(&format!("Checking roundtrip encoding for {}...", encoding.name)));
+        }
         if is_checked && encoding.to_worktree(&decoded).as_deref() != Some(content) {
             let name = &encoding.name;
             let error = format!("encoding '{path}' from {name} to UTF-8 and back is not the same");

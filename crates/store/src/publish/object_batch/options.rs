@@ -22,14 +22,15 @@ pub struct BatchOptions {
 impl BatchOptions {
     /// The options of the configuration.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        // A reverse index costs a sync and is quick to compute for few objects: written only on request.
-        let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(false);
+        // A reverse index costs a sync and is quick to compute for few objects: written only on request. Git reads
+        // no setting of an index here, so a wrong one does not keep objects from being stored.
+        let reverse_index = matches!(config.boolean("pack.writeReverseIndex"), Ok(Some(true)));
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),
             loose_limit: LooseLimit::of(config)?,
             loose_compression: loose_compression(config)?,
             pack_compression: pack_compression(config)?,
-            beside: PublishOptions { reverse_index, ..PublishOptions::of(config)? },
+            beside: PublishOptions { reverse_index, ..PublishOptions::of(config).unwrap_or_default() },
         })
     }
 
