@@ -32,6 +32,9 @@ use crate::service::shared::Shared;
 /// The longest head of a request, and the most that is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
+/// The most bytes in one write.
+const MAX_WRITE_BYTES: usize = 1 << 20;
+
 /// The most concurrent requests on a connection of HTTP/2.
 const MAX_STREAMS: u32 = 32;
 
@@ -218,6 +221,20 @@ impl Counted {
     }
 }
 
+/// The first `max` bytes of these pieces; `None` if that is all of them.
+fn pieces_within<'p>(pieces: &'p [IoSlice<'_>], max: usize) -> Option<Vec<IoSlice<'p>>> {
+    if pieces.iter().map(|piece| piece.len()).sum::<usize>() <= max {
+        return None;
+    }
+    let mut room = max;
+    let cut = pieces.iter().filter_map(|piece| {
+        let taken = &piece[..piece.len().min(room)];
+        room -= taken.len();
+        (!taken.is_empty()).then(|| IoSlice::new(taken))
+    });
+    Some(cut.collect())
+}
+
 impl AsyncRead for Counted {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -252,6 +269,8 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let within = pieces_within(pieces, MAX_WRITE_BYTES);
+        let pieces = within.as_deref().unwrap_or(pieces);
         let first = first_piece(pieces);
         let mut stream = Pin::new(&mut self.stream);
         let gathered = has_gathered_writes().then(|| stream.as_mut().poll_write_vectored(context, pieces));

@@ -283,7 +283,7 @@ impl<'a> Receive<'a> {
     fn advertise(&mut self) -> Result<(), Error> {
         let mut out = Vec::new();
         write_version(self.call.subject.version, &mut out);
-        let mut lines = crate::refs::lines::Lines::new(&mut out, self.client);
+        let mut lines = crate::refs::lines::Lines::new(&mut out, self.client, self.settings.batch_bytes);
         advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
         self.client.send(GatherBatch::of(out)).map_err(Error::gone)
     }
@@ -314,7 +314,8 @@ impl<'a> Receive<'a> {
         let cpu_time = CpuTime::new(self.call.budget.cpu_time, gives_way);
         let messages = ClientMessages::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, client, clock, settings, namespace, offer } = self;
-        let mut outbox = Outbox::new(client, framing, settings.keepalive, clock.now());
+        let outbox = Outbox::new(client, framing, settings.keepalive, clock.now());
+        let mut outbox = outbox.with_batch_bytes(settings.batch_bytes);
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
                 // The thread ends with the push, so its priority need not be restored.

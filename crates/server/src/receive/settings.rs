@@ -7,6 +7,7 @@ use packrace_store::{Config, FsckSettings, FsckUse};
 
 use crate::error::Error;
 use crate::refs::view::HiddenRefs;
+use crate::send::outbox::batch_bytes;
 
 /// What happens on a push to a checked-out branch, or to the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct PushSettings {
     pub(super) nonce_seed: Option<Vec<u8>>,
     pub(super) nonce_slop: i64,
     pub(super) keepalive: Option<Duration>,
+    /// See [`batch_bytes`].
+    pub(super) batch_bytes: usize,
     /// `transfer.hideRefs` and `receive.hideRefs`, in the order of the configuration.
     pub(super) hidden: HiddenRefs,
     pub(super) deny_current: Deny,
@@ -91,6 +94,7 @@ impl PushSettings {
             nonce_seed: config.string("receive.certNonceSeed"),
             nonce_slop: config.integer("receive.certNonceSlop")?.unwrap_or(0),
             keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            batch_bytes: batch_bytes(config)?,
             hidden: HiddenRefs::new(hidden),
             deny_current: deny(config, "receive.denyCurrentBranch")?,
             deny_delete_current: deny(config, "receive.denyDeleteCurrent")?,

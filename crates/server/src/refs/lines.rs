@@ -4,12 +4,17 @@ use packrace_protocol::wire::pkt_line;
 
 use crate::error::Error;
 use crate::repository_cache::Chunk;
-use crate::send::outbox::{BATCH_BYTES, ClientSink, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
+
+/// The length of a flush packet.
+const FLUSH_BYTES: usize = 4;
 
 /// Lines for a client, which are sent batch by batch.
 pub(crate) struct Lines<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     client: &'a mut dyn ClientSink,
+    /// The most bytes in a batch.
+    max_bytes: usize,
     keeping: Option<Keeping>,
 }
 
@@ -22,19 +27,33 @@ struct Keeping {
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink) -> Self {
-        Lines { out, client, keeping: None }
+    /// Batches have at most `max_bytes`, also the last one if a flush packet follows.
+    pub(crate) fn new(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink, max_bytes: usize) -> Self {
+        let max_bytes = max_bytes - FLUSH_BYTES;
+        Lines { out, client, max_bytes, keeping: None }
     }
 
     /// Lines that are also kept, if they take no more than `room`.
-    pub(crate) fn kept(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink, room: usize) -> Self {
-        let keeping = Keeping { start: out.len(), chunks: Vec::new(), room };
-        Lines { out, client, keeping: Some(keeping) }
+    #[must_use]
+    pub(crate) fn kept(mut self, room: usize) -> Self {
+        self.keeping = Some(Keeping { start: self.out.len(), chunks: Vec::new(), room });
+        self
     }
 
     #[inline]
     pub(crate) fn send_if_full(&mut self) -> Result<(), Error> {
-        if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
+        while self.out.len() >= self.max_bytes {
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    /// Sends lines that are in a batch of their own, after those before.
+    pub(crate) fn send_batch(&mut self, batch: GatherBatch) -> Result<(), Error> {
+        if !self.out.is_empty() {
+            self.client.send(GatherBatch::of(std::mem::take(self.out))).map_err(Error::gone)?;
+        }
+        self.client.send(batch).map_err(Error::gone)
     }
 
     /// All lines, including the unsent ones, if they were kept.
@@ -48,7 +67,8 @@ impl<'a> Lines<'a> {
     /// Only one batch is held at a time.
     #[cold]
     fn send(&mut self) -> Result<(), Error> {
-        let bytes = std::mem::take(self.out);
+        let rest = self.out.split_off(self.max_bytes);
+        let bytes = std::mem::replace(self.out, rest);
         self.keeping.take_if(|keeping| !keeping.fits(bytes.len()));
         let batch = match &mut self.keeping {
             None => GatherBatch::of(bytes),
@@ -60,7 +80,7 @@ impl<'a> Lines<'a> {
             }
         };
         self.client.send(batch).map_err(Error::gone)?;
-        self.out.reserve(BATCH_BYTES + pkt_line::MAX_PACKET);
+        self.out.reserve(self.max_bytes + pkt_line::MAX_PACKET);
         Ok(())
     }
 }
@@ -74,6 +94,8 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MAX_BYTES: usize = 1 << 20;
 
     /// Collects what a client gets.
     #[derive(Default)]
@@ -98,7 +120,7 @@ mod tests {
     fn check(bytes: usize, room: usize, expect_chunks: Option<usize>) {
         let (mut out, mut client) = (b"before".to_vec(), Received::default());
         let mut expect = Vec::new();
-        let mut lines = Lines::kept(&mut out, &mut client, room);
+        let mut lines = Lines::new(&mut out, &mut client, MAX_BYTES).kept(room);
         for number in 0..bytes / 8 {
             let line = format!("{number:07}\n");
             lines.out.extend_from_slice(line.as_bytes());
@@ -119,8 +141,8 @@ mod tests {
         check(0, 100, Some(1));
         check(800, 900, Some(1));
         check(800, 700, None);
-        check(BATCH_BYTES * 5 / 2, BATCH_BYTES * 3, Some(3));
-        check(BATCH_BYTES * 5 / 2, BATCH_BYTES * 2, None);
-        check(BATCH_BYTES * 5 / 2, 10, None);
+        check(MAX_BYTES * 5 / 2, MAX_BYTES * 3, Some(3));
+        check(MAX_BYTES * 5 / 2, MAX_BYTES * 2, None);
+        check(MAX_BYTES * 5 / 2, 10, None);
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) framing: Framing,
     /// The longest silence; `None` for no keepalive.
     pub(crate) keepalive: Option<Duration>,
+    /// The most bytes in a batch.
+    pub(crate) batch_bytes: usize,
     /// Whether the client wants to see progress.
     pub(crate) progress: bool,
     /// The hash that a pack ends with.
@@ -85,6 +87,7 @@ pub(crate) struct Sending<'a> {
 impl<'a> Sending<'a> {
     pub(crate) fn new(delivery: Delivery<'a>, client: &'a mut dyn ClientSink, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(client, delivery.framing, delivery.keepalive, delivery.since);
+        let outbox = outbox.with_batch_bytes(delivery.batch_bytes);
         let looked_at = clock.now();
         Sending {
             outbox,

@@ -13,7 +13,7 @@ impl Upload<'_> {
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
         let mut reader = self.request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
-        let mut sender = Lines::new(&mut self.out, self.client);
+        let mut sender = Lines::new(&mut self.out, self.client, self.settings.batch_bytes);
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {
             let is_told = match &askable {

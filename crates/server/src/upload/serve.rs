@@ -448,6 +448,7 @@ impl<'a> Upload<'a> {
         let delivery = Delivery {
             framing,
             keepalive: self.settings.keepalive,
+            batch_bytes: self.settings.batch_bytes,
             progress: !request.no_progress,
             hash: self.config.hash,
             since,

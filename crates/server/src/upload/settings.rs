@@ -7,6 +7,7 @@ use packrace_store::{Config, Repository, parse_boolean};
 use super::filter::FilterPolicy;
 use crate::error::Error;
 use crate::refs::view::HiddenRefs;
+use crate::send::outbox::batch_bytes;
 
 /// What each `uploadpack.allow*SHA1InWant` allows. `ANY` has a bit of its own: the other two together are less.
 const TIP: u8 = 1;
@@ -18,6 +19,8 @@ const ANY: u8 = 7;
 pub(super) struct UploadSettings {
     /// `uploadpack.keepAlive`, in seconds; 0 turns it off.
     pub(super) keepalive: Option<Duration>,
+    /// See [`batch_bytes`].
+    pub(super) batch_bytes: usize,
     /// `transfer.hideRefs` and `uploadpack.hideRefs`, in the order of the configuration.
     pub(super) hidden: HiddenRefs,
     /// `uploadpack.allowTipSHA1InWant`, as the settings after it leave it.
@@ -48,6 +51,7 @@ impl UploadSettings {
         let allowed = allowed_wants(config)?;
         Ok(UploadSettings {
             keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            batch_bytes: batch_bytes(config)?,
             hidden: HiddenRefs::new(hidden),
             allow_tip: allowed & TIP != 0,
             allow_reachable: allowed & REACHABLE != 0,

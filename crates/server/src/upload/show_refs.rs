@@ -126,24 +126,25 @@ impl Asked<'_> {
                 RefsView::new(refs, self.request_objects.snapshot(), &self.settings.hidden, self.namespace);
             view.with_broken(repository)
         };
+        let lines = |out, client| Lines::new(out, client, self.settings.batch_bytes);
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;
             let view = view_of(&refs)?;
-            tell(&view, &mut Lines::new(out, client))?;
+            tell(&view, &mut lines(out, client))?;
             return view.check();
         };
         if let Some(answer) = host.ref_advertisements.find(repository, question) {
             host.metrics.answer_hits.inc();
-            return send(&answer, out, client);
+            return send(&answer, lines(out, client));
         }
         host.metrics.answer_misses.inc();
         let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
         let view = view_of(&refs)?;
         if !stamp.is_settled() {
-            tell(&view, &mut Lines::new(out, client))?;
+            tell(&view, &mut lines(out, client))?;
             return view.check();
         }
-        let mut lines = Lines::kept(out, client, host.ref_advertisements.room_for(question));
+        let mut lines = lines(out, client).kept(host.ref_advertisements.room_for(question));
         tell(&view, &mut lines)?;
         view.check()?;
         if let Some(chunks) = lines.end().filter(|_| view.has_read_all()) {
@@ -154,16 +155,14 @@ impl Asked<'_> {
 }
 
 /// Sends a kept answer.
-fn send(answer: &StoredAnswer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
+fn send(answer: &StoredAnswer, mut lines: Lines<'_>) -> Result<(), Error> {
     for chunk in answer.chunks() {
         if chunk.bytes().len() < SHORT_ANSWER_BYTES {
-            out.extend_from_slice(chunk.bytes());
-            continue;
+            lines.out.extend_from_slice(chunk.bytes());
+            lines.send_if_full()?;
+        } else {
+            lines.send_batch(chunk.to_batch())?;
         }
-        if !out.is_empty() {
-            client.send(crate::send::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
-        }
-        client.send(chunk.to_batch()).map_err(Error::gone)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Numbers and booleans (git-config, "CONFIGURATION FILE", values).
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::entry::{ConfigEntry, parse_integer};
@@ -26,6 +27,14 @@ impl Config {
     pub fn bytes(&self, name: &str) -> Result<Option<u64>, Error> {
         self.read_last(name, |entry| {
             u64::try_from(entry.integer()?).map_err(|_| entry.bad_number("invalid unit"))
+        })
+    }
+
+    /// As above, for a size within these bounds.
+    pub fn bytes_within(&self, name: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, Error> {
+        self.read_last(name, |entry| {
+            let bytes = u64::try_from(entry.integer()?).ok().filter(|bytes| bounds.contains(bytes));
+            bytes.ok_or_else(|| entry.bad_number("out of range"))
         })
     }
 

@@ -5,6 +5,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use packrace_os::Mapped;
+use packrace_store::Config;
+
+/// The most bytes in a batch, unless a setting says otherwise: 16 full frames, which fill a pipe of 1 MiB.
+pub const BATCH_BYTES: usize = (1 << 20) - CHUNK_FRAMING_BYTES;
+
+/// The frame of a chunk of HTTP/1.1 around a batch: its length in hexadecimal digits, and two line ends.
+const CHUNK_FRAMING_BYTES: usize = 16;
+
+/// The most bytes in a batch that keeps one write to the client below `packrace.writeBytes`.
+pub(crate) fn batch_bytes(config: &Config) -> Result<usize, packrace_store::Error> {
+    let bytes = config.bytes_within("packrace.writeBytes", 4 << 10..=1 << 20)?;
+    Ok(bytes.map_or(BATCH_BYTES, |bytes| bytes as usize - CHUNK_FRAMING_BYTES))
+}
 
 /// Shorter ranges are copied next to their neighbours, because each piece of a gathered write has its own
 /// cost. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.

@@ -29,11 +29,8 @@ use packrace_protocol::wire::sideband::{self, Band};
 
 use self::batch::Mark;
 use self::keepalive::Keepalive;
-pub(crate) use batch::owned_pieces;
-pub use batch::{COPY_BELOW_BYTES, GatherBatch};
-
-/// A batch is sent at this size: 16 full frames fill a pipe of 1 MiB.
-pub const BATCH_BYTES: usize = 16 * (sideband::LARGE_FRAME_PAYLOAD + 5);
+pub use batch::{BATCH_BYTES, COPY_BELOW_BYTES, GatherBatch};
+pub(crate) use batch::{batch_bytes, owned_pieces};
 
 /// Sends batches to one client. Blocks until a batch is accepted: this is the back-pressure.
 pub trait ClientSink: Send {
@@ -82,6 +79,7 @@ pub enum Framing {
 pub struct Outbox<'d> {
     client: &'d mut dyn ClientSink,
     framing: Framing,
+    max_bytes: usize,
     /// Frames; the last one may be open.
     batch: GatherBatch,
     /// Where the open band-1 frame begins, if there is one. Its header is made when it is closed.
@@ -100,10 +98,21 @@ impl<'d> Outbox<'d> {
         Outbox {
             client,
             framing,
+            max_bytes: BATCH_BYTES,
             batch: GatherBatch::default(),
             open: None,
             keepalive: Keepalive::new(keepalive.filter(|_| framing != Framing::Raw), now),
         }
+    }
+
+    /// No batch will have more bytes than this.
+    #[must_use]
+    pub fn with_batch_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        if let Framing::Sideband { payload_bytes } = &mut self.framing {
+            *payload_bytes = (*payload_bytes).min(max_bytes - sideband::FRAME_HEADER_BYTES);
+        }
+        self
     }
 
     /// Adds bytes of the pack.
@@ -123,9 +132,11 @@ impl<'d> Outbox<'d> {
             start += take;
             if self.room() == 0 {
                 self.close_frame();
-                if self.batch.len() >= BATCH_BYTES {
-                    self.send(now)?;
-                }
+                let next = match self.framing {
+                    Framing::Sideband { payload_bytes } => sideband::FRAME_HEADER_BYTES + payload_bytes,
+                    Framing::Raw => 1,
+                };
+                self.make_room(next, now)?;
             }
         }
         Ok(())
@@ -135,7 +146,7 @@ impl<'d> Outbox<'d> {
     /// the batch.
     fn room(&mut self) -> usize {
         let Framing::Sideband { payload_bytes } = self.framing else {
-            return BATCH_BYTES.saturating_sub(self.batch.len());
+            return self.max_bytes.saturating_sub(self.batch.len());
         };
         let open = self.open.get_or_insert_with(|| {
             let mark = self.batch.mark();
@@ -151,7 +162,7 @@ impl<'d> Outbox<'d> {
             let mut packets = Vec::new();
             sideband::write_packets(Band::Progress, text, payload_bytes, &mut packets);
             let open = self.open.take().map(|mark| self.batch.split_off(&mark));
-            self.batch.push(&packets);
+            self.push_packets(&packets, now)?;
             self.send(now)?;
             if let Some(open) = open {
                 self.batch = open;
@@ -164,7 +175,7 @@ impl<'d> Outbox<'d> {
     /// Sends packets that are framed already, or any bytes if unframed, after everything before.
     pub fn packets(&mut self, packets: &[u8], now: Duration) -> io::Result<()> {
         self.close_frame();
-        self.batch.push(packets);
+        self.push_packets(packets, now)?;
         self.send(now)
     }
 
@@ -201,7 +212,7 @@ impl<'d> Outbox<'d> {
     pub fn finish(mut self, now: Duration) -> io::Result<()> {
         self.close_frame();
         if self.framing != Framing::Raw {
-            self.batch.push(b"0000");
+            self.push_packets(b"0000", now)?;
         }
         self.send(now)
     }
@@ -212,7 +223,7 @@ impl<'d> Outbox<'d> {
             self.close_frame();
             let mut packets = Vec::new();
             sideband::write_packets(Band::Error, message, payload_bytes, &mut packets);
-            self.batch.push(&packets);
+            self.push_packets(&packets, now)?;
         }
         self.send(now)
     }
@@ -235,6 +246,20 @@ impl<'d> Outbox<'d> {
         } else {
             self.batch.overwrite(&open, &sideband::frame_header(Band::Data, payload_bytes));
         }
+    }
+
+    /// Adds packets behind closed frames.
+    fn push_packets(&mut self, packets: &[u8], now: Duration) -> io::Result<()> {
+        for part in packets.chunks(self.max_bytes) {
+            self.make_room(part.len(), now)?;
+            self.batch.push(part);
+        }
+        Ok(())
+    }
+
+    /// Sends the batch if this many bytes more would be too many.
+    fn make_room(&mut self, bytes: usize, now: Duration) -> io::Result<()> {
+        if self.batch.len() + bytes > self.max_bytes { self.send(now) } else { Ok(()) }
     }
 
     fn send(&mut self, now: Duration) -> io::Result<()> {

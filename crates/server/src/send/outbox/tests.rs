@@ -87,8 +87,50 @@ fn sixteen_frames_are_one_call_and_large_ranges_are_not_copied() {
     let bytes = numbered(33 * sideband::LARGE_FRAME_PAYLOAD);
     let length = bytes.len();
     let client = check(LARGE, vec![Segment::Mapped(Mapped::from(bytes), 0..length)]);
-    assert_eq!(client.calls.iter().map(Vec::len).collect::<Vec<_>>(), [BATCH_BYTES, BATCH_BYTES, 65_520 + 4]);
+    let sixteen = 16 * (sideband::LARGE_FRAME_PAYLOAD + sideband::FRAME_HEADER_BYTES);
+    assert_eq!(client.calls.iter().map(Vec::len).collect::<Vec<_>>(), [sixteen, sixteen, 65_520 + 4]);
     assert_eq!(client.mapped_bytes, length);
+}
+
+/// What the packets of band 1 hold.
+fn data_of(mut stream: &[u8]) -> Vec<u8> {
+    let mut data = Vec::new();
+    while let Some((header, rest)) = stream.split_at_checked(4) {
+        let length = usize::from_str_radix(str::from_utf8(header).unwrap(), 16).unwrap();
+        let (packet, rest) = rest.split_at(length.saturating_sub(4));
+        data.extend_from_slice(packet.strip_prefix(b"\x01").unwrap_or_default());
+        stream = rest;
+    }
+    data
+}
+
+#[test]
+fn no_batch_is_larger_than_a_setting_allows() {
+    let bytes = numbered(300_000);
+    let map = Mapped::from(bytes.clone());
+    for max_bytes in [4_080, 65_504, 65_520, 65_525, 200_000] {
+        for framing in [Framing::Raw, Framing::Sideband { payload_bytes: 995 }, LARGE] {
+            let mut client = Recorder::default();
+            let mut outbox = Outbox::new(&mut client, framing, FIVE, at(0)).with_batch_bytes(max_bytes);
+            for start in (0..bytes.len()).step_by(7_000) {
+                let range = start..bytes.len().min(start + 7_000);
+                outbox.pack(Segment::Mapped(map.clone(), range), at(1)).unwrap();
+                outbox.progress(&[b'p'; 900], at(1)).unwrap();
+            }
+            outbox.finish(at(2)).unwrap();
+            let lengths: Vec<usize> = client.calls.iter().map(Vec::len).collect();
+            assert!(
+                lengths.iter().all(|length| *length <= max_bytes),
+                "{max_bytes} {framing:?}: {lengths:?}"
+            );
+            let stream = client.calls.concat();
+            let received = match framing {
+                Framing::Raw => stream,
+                Framing::Sideband { .. } => data_of(&stream),
+            };
+            assert!(received == bytes, "{max_bytes} {framing:?}");
+        }
+    }
 }
 
 #[test]

@@ -169,6 +169,7 @@ const HARMLESS: &[&str] = &[
     "pack.writereverseindex",
     "packrace.looselimit",
     "packrace.requirereachablewants",
+    "packrace.writebytes",
     "promisor.advertise",
     "promisor.quiet",
     "promisor.sendfields",
