@@ -86,7 +86,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         bitmap: bitmap.filter(|_| writes_midx && bitmaps == Bitmaps::Asked),
         without_cruft: request.follows_cruft,
         delete: args.delete,
-        drops_unreachable: plan.drops_unreachable(),
+        dropped_beyond: plan.drops_unreachable().then(|| request.roots()),
         server_info: !args.no_update_server_info
             && config.boolean("repack.updateServerInfo")?.unwrap_or(true),
     };

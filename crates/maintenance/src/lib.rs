@@ -48,6 +48,7 @@ mod error;
 mod facts;
 mod lock;
 mod measure;
+mod needed_again;
 mod packing;
 pub mod policy;
 mod pseudo_merges;

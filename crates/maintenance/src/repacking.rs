@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
@@ -21,6 +22,7 @@ use packrace_store::{Pack, Repository};
 
 use crate::chain::{Merging, NewChain, RepackedChain};
 use crate::error::Error;
+use crate::needed_again::{is_in_redundant, is_needed_again, touched_packs};
 
 /// Options of these steps.
 #[derive(Debug)]
@@ -36,8 +38,8 @@ pub struct Finishing {
     pub without_cruft: bool,
     /// Whether to remove packs and loose objects that became redundant.
     pub delete: bool,
-    /// Whether the repack may have dropped objects.
-    pub drops_unreachable: bool,
+    /// The roots of the repack, if it may have dropped what they don't reach.
+    pub dropped_beyond: Option<HashSet<ObjectId>>,
     /// Whether to write the lists of the dumb HTTP protocol.
     pub server_info: bool,
 }
@@ -103,12 +105,21 @@ fn delete(
         tracing::warn!("no pack was removed: another process has packed objects that were made loose");
         return Ok(());
     }
-    for name in &repacked.redundant {
+    let mut touched = HashSet::new();
+    if let Some(roots) = &finishing.dropped_beyond {
+        let now = Arc::new(RequestObjects::new(repository.snapshot()?));
+        touched = touched_packs(request_objects.snapshot(), now.snapshot(), repacked);
+        if is_needed_again(repository, &now, repacked, roots)? {
+            tracing::warn!("no pack was removed: another process needs objects again that no ref reached");
+            return Ok(());
+        }
+    }
+    for name in repacked.redundant.iter().filter(|name| !touched.contains(name.as_str())) {
         removal.remove(name)?;
     }
     let after = RequestObjects::new(repository.snapshot()?);
     prune::prune_packed(&after, progress)?;
-    if finishing.drops_unreachable {
+    if finishing.dropped_beyond.is_some() {
         forget_dropped_shallow(repository, &after, finishing.policy)?;
     }
     Ok(())
@@ -121,13 +132,7 @@ fn are_kept(repository: &Repository, repacked: &Repacked) -> Result<bool, Error>
     }
     let now = repository.snapshot()?;
     let is_kept = |id: &ObjectId| {
-        let is_packed = || {
-            let pack = now.lookup(id).map(|found| now.locate(found).pack);
-            pack.is_some_and(|pack| {
-                !repacked.redundant.iter().any(|name| name == now.packs()[pack.0 as usize].name())
-            })
-        };
-        now.own_loose_modified(id).is_some() || is_packed()
+        now.own_loose_modified(id).is_some() || is_in_redundant(&now, repacked, id) == Some(false)
     };
     Ok(repacked.loosened.iter().all(is_kept))
 }

@@ -167,7 +167,7 @@ impl<'a> RepackTask<'a> {
             bitmap: self.bitmap,
             without_cruft: false,
             delete: true,
-            drops_unreachable,
+            dropped_beyond: drops_unreachable.then(|| self.request.roots()),
             server_info: self.settings.server_info,
         };
         finish(self.repository, &self.request_objects, &repacked, &finishing, self.means.progress)?;

@@ -1,12 +1,15 @@
 //! Two repacks of one repository, each of which finds the other's pack redundant.
 
+use std::collections::HashSet;
 use std::path::Path;
+use std::time::SystemTime;
 
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
 use packrace_object::ObjectId;
 use packrace_pack::maintain::repack::{Repacked, Scope, Unreachable};
 use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::publish::WritePolicy;
+use packrace_store::roots;
 use packrace_testkit::{RepoBuilder, Size};
 
 use crate::open;
@@ -49,6 +52,43 @@ fn what_was_loosened_must_be_there() {
     assert_eq!(packs(repo.path()), names);
 }
 
+/// Who stores an object that is there already names it a moment later: its pack stays.
+#[test]
+fn what_is_needed_again_stays() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let gone = repo.git(&["commit-tree", "-m", "gone", "HEAD^{tree}"]).trim_end().to_owned();
+    repo.git(&["branch", "gone", &gone]);
+    repo.git(&["repack", "-adq"]);
+    let whole = packs(repo.path()).remove(0);
+    repo.git(&["branch", "-q", "-D", "gone"]);
+    let prefix = repo.path().join("objects/pack/pack");
+    repo.git(&["pack-objects", "-q", "--all", prefix.to_str().unwrap()]);
+    let all = packs(repo.path());
+    let reachable = all.iter().find(|name| **name != whole).unwrap();
+    let repack = |meanwhile: &dyn Fn()| {
+        let repository = open(repo.path());
+        let request_objects = RequestObjects::new(repository.snapshot().unwrap());
+        request_objects.snapshot().packs();
+        let found = roots(&repository).unwrap();
+        let old: HashSet<ObjectId> = found.refs.iter().copied().chain(found.soft()).collect();
+        meanwhile();
+        let finishing = Finishing { dropped_beyond: Some(old), ..finishing() };
+        finish(&repository, &request_objects, &repacked(reachable, &whole), &finishing, &NoProgress).unwrap();
+        packs(repo.path())
+    };
+    let pack = repo.path().join(format!("objects/pack/{whole}.pack"));
+    let touch = || std::fs::File::open(&pack).unwrap().set_modified(SystemTime::now()).unwrap();
+    assert_eq!(repack(&touch), all);
+    // A commit that is loose, whose parent would go.
+    let name_it = || {
+        let new = repo.git(&["commit-tree", "-m", "new", "-p", &gone, "HEAD^{tree}"]);
+        repo.git(&["branch", "new", new.trim_end()]);
+    };
+    assert_eq!(repack(&name_it), all);
+    repo.git(&["branch", "-q", "-D", "new"]);
+    assert_eq!(repack(&|| drop(repo.git(&["branch", "other", "HEAD"]))), std::slice::from_ref(reachable));
+}
+
 fn finishing() -> Finishing {
     Finishing {
         policy: WritePolicy::default(),
@@ -56,7 +96,7 @@ fn finishing() -> Finishing {
         bitmap: None,
         without_cruft: false,
         delete: true,
-        drops_unreachable: false,
+        dropped_beyond: None,
         server_info: false,
     }
 }

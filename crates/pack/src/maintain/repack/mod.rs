@@ -115,6 +115,13 @@ pub struct RepackRequest {
     pub loose_compression: i32,
 }
 
+impl RepackRequest {
+    /// All objects that are kept with what they reach.
+    pub fn roots(&self) -> HashSet<ObjectId> {
+        self.tips.iter().chain(&self.soft_tips).chain(&self.recent).copied().collect()
+    }
+}
+
 /// The new packs, and the packs that they make redundant.
 ///
 /// Nothing is deleted yet: a multi-pack-index and bitmaps that do not need the redundant packs come first.
