@@ -3,14 +3,15 @@
 //! Who writes an object that is there already only touches its pack, and names the object a moment later, in a ref or an
 //! index. Git takes no part in this: it deletes the pack, and with it the object.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use packrace_object::ObjectId;
 use packrace_pack::maintain::repack::Repacked;
 use packrace_pack::plan::{MissingObjects, plan};
 use packrace_pack::{NoProgress, PackRequest, RequestObjects};
-use packrace_store::{Repository, Snapshot, roots};
+use packrace_store::{PackIx, Repository, Snapshot, roots};
 
 use crate::error::Error;
 
@@ -41,17 +42,30 @@ pub(crate) fn is_needed_again(
         ..PackRequest::default()
     };
     let ids = plan(now, &request, &NoProgress)?.ids();
-    let is_only_there = |id: &ObjectId| {
-        snapshot.own_loose_modified(id).is_none() && is_in_redundant(snapshot, repacked, id) == Some(true)
-    };
+    let redundant = RedundantPacks::of(repacked, snapshot);
+    let is_only_there =
+        |id: &ObjectId| redundant.have(id) == Some(true) && snapshot.own_loose_modified(id).is_none();
     Ok(ids.iter().any(is_only_there))
 }
 
-/// Whether the pack in which an object is found is redundant; `None` if it is in no pack.
-pub(crate) fn is_in_redundant(now: &Snapshot, repacked: &Repacked, id: &ObjectId) -> Option<bool> {
-    let pack = now.locate(now.lookup(id)?).pack;
-    let name = now.packs()[pack.0 as usize].name();
-    Some(repacked.redundant.iter().any(|redundant| redundant == name))
+/// The redundant packs in a snapshot.
+pub(crate) struct RedundantPacks<'s> {
+    snapshot: &'s Snapshot,
+    packs: HashSet<PackIx>,
+}
+
+impl<'s> RedundantPacks<'s> {
+    pub(crate) fn of(repacked: &Repacked, snapshot: &'s Snapshot) -> Self {
+        let names: HashSet<&str> = repacked.redundant.iter().map(String::as_str).collect();
+        let packs = (0..).map(PackIx).zip(snapshot.packs());
+        let packs = packs.filter(|(_, pack)| names.contains(pack.name())).map(|(number, _)| number).collect();
+        RedundantPacks { snapshot, packs }
+    }
+
+    /// Whether they have the object, where it is found first; `None` if it is in no pack.
+    pub(crate) fn have(&self, id: &ObjectId) -> Option<bool> {
+        Some(self.packs.contains(&self.snapshot.locate(self.snapshot.lookup(id)?).pack))
+    }
 }
 
 /// The redundant packs that somebody has touched since `before`.
@@ -60,9 +74,10 @@ pub(crate) fn touched_packs<'r>(
     now: &Snapshot,
     repacked: &'r Repacked,
 ) -> HashSet<&'r str> {
-    let modified = |snapshot: &Snapshot, name: &str| {
-        snapshot.packs().iter().find(|pack| pack.name() == name).and_then(|pack| pack.modified())
+    let times = |snapshot: &Snapshot| -> HashMap<String, Option<SystemTime>> {
+        snapshot.packs().iter().map(|pack| (pack.name().to_owned(), pack.modified())).collect()
     };
+    let (before, now) = (times(before), times(now));
     let names = repacked.redundant.iter().map(String::as_str);
-    names.filter(|name| modified(before, name) != modified(now, name)).collect()
+    names.filter(|name| before.get(*name) != now.get(*name)).collect()
 }

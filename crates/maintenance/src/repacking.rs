@@ -22,7 +22,7 @@ use packrace_store::{Pack, Repository};
 
 use crate::chain::{Merging, NewChain, RepackedChain};
 use crate::error::Error;
-use crate::needed_again::{is_in_redundant, is_needed_again, touched_packs};
+use crate::needed_again::{RedundantPacks, is_needed_again, touched_packs};
 
 /// Options of these steps.
 #[derive(Debug)]
@@ -131,9 +131,8 @@ fn are_kept(repository: &Repository, repacked: &Repacked) -> Result<bool, Error>
         return Ok(true);
     }
     let now = repository.snapshot()?;
-    let is_kept = |id: &ObjectId| {
-        now.own_loose_modified(id).is_some() || is_in_redundant(&now, repacked, id) == Some(false)
-    };
+    let redundant = RedundantPacks::of(repacked, &now);
+    let is_kept = |id: &ObjectId| now.own_loose_modified(id).is_some() || redundant.have(id) == Some(false);
     Ok(repacked.loosened.iter().all(is_kept))
 }
 
