@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use packrace_object::{Kind, ObjectId};
 use packrace_store::Repository;
 use packrace_worktree::WorkError;
-use packrace_worktree::index::IndexError;
+use packrace_worktree::index::{Index, IndexError};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, StashSession};
 
@@ -101,18 +101,33 @@ impl<'a> Context<'a> {
     }
 
     fn lock(&self) -> Result<StashSession<'a>, Fatal> {
-        match self.open() {
+        self.opened(self.open())
+    }
+
+    /// Says why the index cannot be locked.
+    fn opened(&self, session: Result<StashSession<'a>, WorkError>) -> Result<StashSession<'a>, Fatal> {
+        match session {
             Err(WorkError::Index(error @ (IndexError::Lock(_) | IndexError::NullId(_)))) => {
+                self.index()?;
                 let cause = error.cause().unwrap_or_else(|| error.to_string());
                 let lines = [format!("error: {cause}"), "error: could not write index".to_owned()];
                 complain(self.call, &lines);
                 Err(Fatal::silent(1))
             }
-            Err(WorkError::Index(error)) => {
-                let tree = WorkTree::find(self.repository, self.call)?;
-                Err(damaged_index(error, self.repository, self.call, tree.as_ref()))
-            }
+            Err(WorkError::Index(error)) => Err(self.damaged_index(error)),
             session => Ok(session?),
+        }
+    }
+
+    /// The index as it is now, without its lock.
+    fn index(&self) -> Result<Index, Fatal> {
+        Index::read(self.repository).map_err(|error| self.damaged_index(error))
+    }
+
+    fn damaged_index(&self, error: IndexError) -> Fatal {
+        match WorkTree::find(self.repository, self.call) {
+            Ok(tree) => damaged_index(error, self.repository, self.call, tree.as_ref()),
+            Err(why) => why,
         }
     }
 

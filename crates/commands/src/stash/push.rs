@@ -1,9 +1,14 @@
 //! `stash push`, `save` and `create`.
 
 use std::ffi::OsString;
+use std::rc::Rc;
 
 use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
+use packrace_worktree::files::{FileComparison, Files};
+use packrace_worktree::index::IndexError;
+use packrace_worktree::listing::{TreeItem, list};
+use packrace_worktree::objects::Objects;
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Outcome, StashRequest, StashSession, Stays, StoredStash};
@@ -32,7 +37,10 @@ pub(super) fn run(context: &Context<'_>, args: &StashPushOptions) -> Result<(), 
 }
 
 pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fatal> {
-    let mut session = context.lock()?;
+    let mut session = match context.open() {
+        Err(WorkError::Index(IndexError::Lock(_))) if is_clean(context)? => return Ok(()),
+        session => context.opened(session)?,
+    };
     let unmerged = super::examine(context.call, &mut session)?;
     if !unmerged.is_empty() {
         return conflicts(context, &session, &unmerged);
@@ -56,6 +64,23 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
         _ => Ok(()),
     }
+}
+
+/// Whether index and work tree are those of `HEAD`, for all that the metadata of files says: then no lock is needed.
+fn is_clean(context: &Context<'_>) -> Result<bool, Fatal> {
+    let index = context.index()?;
+    let snapshot = context.repository.snapshot()?;
+    let objects = Rc::new(Objects::new(&snapshot));
+    let Some(head) = context.head(&objects)? else { return Ok(false) };
+    let committed = list(&objects, &head.tree)?;
+    let mut files = Files::open(context.repository, &snapshot, &context.top, objects)?;
+    for (key, entry) in index.entries() {
+        let is_committed = key.stage() == 0 && committed.get(key.path()) == Some(&TreeItem::of(entry));
+        if !is_committed || files.compare(&index, key.path(), entry)? != FileComparison::Same {
+            return Ok(false);
+        }
+    }
+    Ok(index.len() == committed.len())
 }
 
 /// Fails: an index with conflicts has no tree.
@@ -109,12 +134,14 @@ fn push(
         );
         return Err(Fatal::silent(1));
     }
-    let mut session = context.lock()?;
-    let snapshot = context.repository.snapshot()?;
-    attach_attributes(&mut specs, context.repository, &snapshot, &context.top, session.index())?;
-    if !specs.is_empty() && !includes_untracked {
-        pathspecs::check(context, session.index(), &mut specs)?;
+    if !specs.is_empty() {
+        let (index, snapshot) = (context.index()?, context.repository.snapshot()?);
+        attach_attributes(&mut specs, context.repository, &snapshot, &context.top, &index)?;
+        if !includes_untracked {
+            pathspecs::check(context, &index, &mut specs)?;
+        }
     }
+    let mut session = context.lock()?;
     super::refresh(context.call, &mut session)?;
     let untracked = match includes_untracked {
         false => None,

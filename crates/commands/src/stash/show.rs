@@ -5,12 +5,12 @@ use std::sync::Arc;
 use packrace_store::Snapshot;
 use packrace_worktree::difference::{Difference, between};
 use packrace_worktree::index::Index;
-use packrace_worktree::listing::{list, make_trees};
+use packrace_worktree::listing::{Listing, list, make_trees};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::{Pathspecs, SpecDefaults};
 
-use super::{Context, entries};
+use super::{Context, complain, entries};
 use crate::call::fatal::Fatal;
 use crate::call::left_to_git::leave_diff;
 use crate::options::StashShowOptions;
@@ -22,10 +22,14 @@ use crate::text::quoting::PathStyle;
 pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), Fatal> {
     let config = context.repository.config();
     let entry = entries::find(context, &args.entries)?;
-    let is_default =
-        !(args.patch || args.stat || args.numstat || args.shortstat || args.name_only || args.name_status);
+    let lists_names = args.name_only || args.name_status;
+    if args.name_only && args.name_status {
+        let names = "'--name-only', '--name-status', '--check', and '-s'";
+        return Err(Fatal::new(format!("options {names} cannot be used together")));
+    }
+    let is_default = !(args.patch || args.stat || args.numstat || args.shortstat || lists_names);
     let configured = |key: &str, default: bool| config.boolean(key).map(|value| value.unwrap_or(default));
-    let shows_patch = args.patch || (is_default && configured("stash.showPatch", false)?);
+    let shows_patch = args.patch && !lists_names || (is_default && configured("stash.showPatch", false)?);
     let shows_stat = args.stat || (is_default && configured("stash.showStat", true)?);
     if is_default && !shows_patch && !shows_stat {
         return Ok(());
@@ -43,20 +47,27 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         (true, untracked) => [empty, untracked.unwrap_or(empty)],
         (false, Some(untracked)) if includes_untracked => {
             let mut files = list(&objects, &stash.tree)?;
-            files.extend(list(&objects, untracked)?);
+            let untracked = list(&objects, untracked)?;
+            if let Some(path) = duplicate(&files, &untracked).or_else(|| duplicate(&untracked, &files)) {
+                let path = String::from_utf8_lossy(path);
+                let line = format!("error: worktree and untracked commit have duplicate entries: {path}");
+                complain(context.call, &[line]);
+                return Err(Fatal::new("failed to unpack trees"));
+            }
+            files.extend(untracked);
             let tree = make_trees(&objects, files.iter().map(|(path, item)| (path.as_slice(), *item)))?;
             [stash.base_tree, tree]
         }
         (false, _) => [stash.base_tree, stash.tree],
     };
     let found = between(context.repository, &objects, trees.each_ref(), diff_rename_limit(config)?)?;
-    if !(args.name_only || args.name_status) && has_attributes(context, &snapshot, &found)? {
+    if !lists_names && has_attributes(context, &snapshot, &found)? {
         leave_diff(context.call, config, true)?;
     }
     // Paths are relative to the top, not to the current directory.
     let style = PathStyle::of(config, b"")?;
     let mut text = Vec::new();
-    if args.name_only || args.name_status {
+    if lists_names {
         text.extend(names(&found, &style, args.name_status));
     } else {
         let stats = diff_stat::count(&objects, &found, &style)?;
@@ -77,6 +88,17 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
     }
     context.call.write(&text)
+}
+
+/// The first path of `others`, or directory above one, that is a file of `files`, too.
+fn duplicate<'a>(files: &Listing, others: &'a Listing) -> Option<&'a [u8]> {
+    let ends = |path: &[u8]| {
+        (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/')).collect::<Vec<_>>()
+    };
+    others
+        .keys()
+        .flat_map(|path| ends(path).into_iter().map(|end| &path[..end]))
+        .find(|path| files.contains_key(*path))
 }
 
 /// Whether the attribute `diff` says of any of the files how it is compared.
