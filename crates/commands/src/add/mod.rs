@@ -51,9 +51,9 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     };
     let lock = match IndexLock::take_in(&repository, &tree.top) {
         // What is wrong with the pathspecs is said before.
-        Err(error @ (IndexError::Damaged { .. } | IndexError::SplitSparse)) => {
-            Err(damaged_index(error, &repository, call, Some(&tree)))
-        }
+        Err(
+            error @ (IndexError::Damaged { .. } | IndexError::Unreadable { .. } | IndexError::SplitSparse),
+        ) => Err(damaged_index(error, &repository, call, Some(&tree))),
         taken => Ok(taken?),
     };
     let source = PathspecSource {

@@ -2,6 +2,7 @@
 
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, Mode};
+use packrace_worktree::paths::PathError;
 use packrace_worktree::stage::{ChangeFinder, StageJob, What};
 
 use super::{AddCommand, Batch, Fatal, report};
@@ -29,7 +30,11 @@ impl AddCommand<'_> {
                 }
                 continue;
             }
-            let Some(change) = look.change(key, entry)? else { continue };
+            let change = match look.change(key, entry) {
+                Err(PathError::Nested(_)) => continue,
+                change => change?,
+            };
+            let Some(change) = change else { continue };
             match change.what {
                 What::Gone => differ.push((change.path, 'D')),
                 What::Repository(..) => differ.push((change.path, 'M')),

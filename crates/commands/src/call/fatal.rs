@@ -152,6 +152,9 @@ impl From<packrace_pack::ingest::IngestError> for Fatal {
 
 impl From<packrace_worktree::index::IndexError> for Fatal {
     fn from(error: packrace_worktree::index::IndexError) -> Self {
+        if let packrace_worktree::index::IndexError::Store(error) = error {
+            return error.into();
+        }
         match error.cause() {
             Some(cause) => Fatal::new(error).after(format!("error: {cause}\n")),
             None => Fatal::new(error),

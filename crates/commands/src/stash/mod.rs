@@ -35,7 +35,7 @@ const REF: &[u8] = b"refs/stash";
 impl From<WorkError> for Fatal {
     fn from(error: WorkError) -> Self {
         match error {
-            WorkError::Index(error @ IndexError::Damaged { .. }) => error.into(),
+            WorkError::Index(error) => error.into(),
             error => Fatal::new(error),
         }
     }

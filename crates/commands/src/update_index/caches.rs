@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use packrace_os::count::Role;
 use packrace_os::durable;
-use packrace_worktree::index::{is_monitored, untracked_cache_flags, untracked_cache_setting};
+use packrace_worktree::index::{is_monitored, split_setting, untracked_cache_flags, untracked_cache_setting};
 
 use super::{Update, say};
 use crate::call::fatal::Fatal;
@@ -16,7 +16,7 @@ impl Update<'_> {
     /// Says whether the index is to be split from now on.
     pub(super) fn change_split(&mut self) -> Result<(), Fatal> {
         let Some(is_split) = self.split else { return Ok(()) };
-        let configured = self.repository.config().boolean("core.splitIndex")?;
+        let configured = split_setting(self.repository.config());
         self.warn_of_setting("core.splitIndex", configured, is_split, "split index");
         if is_split {
             let repository = self.repository;

@@ -66,16 +66,19 @@ pub(crate) fn damaged_index(
     call: &Call,
     tree: Option<&WorkTree>,
 ) -> Fatal {
-    let (path, source) = match error {
-        IndexError::Damaged { path, source } => (path, source),
-        other => return other.into(),
+    let shown = |path: PathBuf| {
+        let dir = || shown_git_dir(repository, call, tree);
+        let named = call.environment.index_file.clone().filter(|_| path == repository.index_file());
+        let name = path.strip_prefix(repository.git_dir()).ok();
+        named.or_else(|| Some(dir()?.join(name?))).unwrap_or(path)
     };
-    if path != repository.index_file() {
-        return IndexError::Damaged { path, source }.into();
+    match error {
+        IndexError::Damaged { path, source } => IndexError::Damaged { path: shown(path), source }.into(),
+        IndexError::Unreadable { path, source } => {
+            IndexError::Unreadable { path: shown(path), source }.into()
+        }
+        other => other.into(),
     }
-    let usual = || shown_git_dir(repository, call, tree).map(|dir| dir.join("index"));
-    let shown = call.environment.index_file.clone().or_else(usual);
-    IndexError::Damaged { path: shown.unwrap_or(path), source }.into()
 }
 
 impl WorkTree {

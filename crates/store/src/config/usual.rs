@@ -20,6 +20,53 @@ const TRUST_LEVELS: [&str; 5] = ["undefined", "never", "marginal", "fully", "ult
 
 const PUSHES_IN_WORDS: &str = "must be one of nothing, matching, simple, upstream or current";
 
+/// The hints of git (git-config, "advice.*").
+const ADVICE: [&[u8]; 43] = [
+    b"addembeddedrepo",
+    b"addemptypathspec",
+    b"addignoredfile",
+    b"ambiguousfetchrefspec",
+    b"amworkdir",
+    b"checkoutambiguousremotebranchname",
+    b"commitbeforemerge",
+    b"detachedhead",
+    b"diverging",
+    b"fetchshowforcedupdates",
+    b"forcedeletebranch",
+    b"ignoredhook",
+    b"implicitidentity",
+    b"mergeconflict",
+    b"nestedtag",
+    b"pushalreadyexists",
+    b"pushfetchfirst",
+    b"pushneedsforce",
+    b"pushnonfastforward",
+    b"pushnonffcurrent",
+    b"pushnonffmatching",
+    b"pushrefneedsupdate",
+    b"pushunqualifiedrefname",
+    b"pushupdaterejected",
+    b"rebasetodoerror",
+    b"refsyntax",
+    b"resetnorefresh",
+    b"resolveconflict",
+    b"rmhints",
+    b"sequencerinuse",
+    b"setupstreamfailure",
+    b"skippedcherrypicks",
+    b"sparseindexexpanded",
+    b"statusaheadbehind",
+    b"statushints",
+    b"statusuoption",
+    b"submodulealternateerrorstrategydie",
+    b"submodulemergeconflict",
+    b"submodulesnotupdated",
+    b"suggestdetachinghead",
+    b"updatesparsepath",
+    b"waitingforeditor",
+    b"worktreeaddorphan",
+];
+
 /// What a value must be.
 enum Form {
     /// Anything that [`refused_word`] lets pass, but not nothing.
@@ -160,6 +207,9 @@ fn called(entry: &ConfigEntry, file: Option<PathBuf>) -> ConfigEntry {
 }
 
 fn form_of(name: &[u8]) -> Option<Form> {
+    if name.strip_prefix(b"advice.").is_some_and(|hint| ADVICE.binary_search(&hint).is_ok()) {
+        return Some(Form::Boolean);
+    }
     Some(match name {
         b"attr.tree"
         | b"author.email"

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use packrace_format::index_file::new_untracked;
 use packrace_object::ObjectId;
-use packrace_store::Config;
+use packrace_store::{Config, parse_boolean};
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
@@ -20,13 +20,13 @@ const NORMAL_FLAGS: u32 = 6;
 #[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
 pub struct FileDirectoryConflict(pub Vec<u8>);
 
-/// What `core.untrackedCache` says; `None` is to keep what is there.
+/// What `core.untrackedCache` says; `None` is to keep what is there, also for `keep` and, as in git, for wrong values.
 pub fn untracked_cache_setting(config: &Config) -> Result<Option<bool>, packrace_store::Error> {
-    if config.string("core.untrackedCache").is_some_and(|value| value.eq_ignore_ascii_case(b"keep")) {
-        return Ok(None);
+    config.need_values(&["core.untrackedCache"])?;
+    match config.string("core.untrackedCache") {
+        Some(value) => Ok(parse_boolean(&value)),
+        None => Ok(config.boolean("feature.manyFiles")?.filter(|is_large| *is_large)),
     }
-    let set = config.boolean("core.untrackedCache")?;
-    Ok(set.or(config.boolean("feature.manyFiles")?.filter(|is_large| *is_large)))
 }
 
 /// The flags of a new untracked cache: which files `git status` lists by default.

@@ -16,7 +16,7 @@ pub enum IndexError {
         source: IndexFileError,
     },
     /// The file could not be read.
-    #[error("{path}: index file open failed: {source}")]
+    #[error("{}: index file open failed: {}", .path.display(), packrace_os::reason(.source))]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -34,6 +34,7 @@ pub use self::lock::IndexLock;
 use self::monitor::Monitor;
 pub use self::monitor::is_monitored;
 pub use self::refresh::{RefreshOptions, refresh};
+pub use self::split::split_setting;
 use self::split::{SHARED_PREFIX, Shared};
 pub use self::stat::{Kind, Seen, StatRules, look};
 pub use self::write_tree::TreeError;
@@ -83,7 +84,7 @@ impl Index {
             let path_of_shared = shared_path(repository, &link.shared);
             let missing = || IndexError::Unreadable {
                 path: path_of_shared.clone(),
-                source: std::io::ErrorKind::NotFound.into(),
+                source: std::io::Error::new(std::io::ErrorKind::NotFound, "No such file or directory"),
             };
             let (found, _) = read_file(&path_of_shared, hash)?.ok_or_else(missing)?;
             shared = Some(Shared { checksum: found.checksum, entries: found.entries.clone() });

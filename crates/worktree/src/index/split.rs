@@ -8,7 +8,7 @@ use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_store::publish::{FileKind, WritePolicy, publish_file};
-use packrace_store::{Repository, expiry};
+use packrace_store::{Config, Repository, expiry};
 
 use super::{Index, IndexError};
 
@@ -23,6 +23,11 @@ pub(super) struct Shared {
     pub(super) checksum: ObjectId,
     /// In ascending order.
     pub(super) entries: Vec<(EntryKey, IndexEntry)>,
+}
+
+/// What `core.splitIndex` says; as in git, a wrong value says nothing.
+pub fn split_setting(config: &Config) -> Option<bool> {
+    config.boolean("core.splitIndex").unwrap_or_default()
 }
 
 impl Index {
@@ -60,11 +65,17 @@ impl SplitRules {
     /// `core.splitIndex`, `splitIndex.maxPercentChange` and `splitIndex.sharedIndexExpire` (git-config).
     pub(super) fn of(repository: &Repository, policy: WritePolicy) -> Result<Self, IndexError> {
         let config = repository.config();
+        let is_on = split_setting(config);
+        let max_percent = match config.integer("splitIndex.maxPercentChange") {
+            // As in git, it counts as right where nothing asks to split.
+            Err(_) if is_on != Some(true) => None,
+            percent => percent?,
+        };
         let expire = config.string("splitIndex.sharedIndexExpire").unwrap_or_else(|| b"2.weeks.ago".to_vec());
         Ok(SplitRules {
             dir: repository.git_dir().to_owned(),
-            is_on: config.boolean("core.splitIndex")?,
-            max_percent: config.integer("splitIndex.maxPercentChange")?.unwrap_or(MAX_PERCENT_CHANGE),
+            is_on,
+            max_percent: max_percent.unwrap_or(MAX_PERCENT_CHANGE),
             expire: String::from_utf8_lossy(&expire).into_owned(),
             policy,
         })

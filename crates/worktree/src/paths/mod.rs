@@ -19,6 +19,7 @@ use packrace_object::ObjectId;
 pub(crate) use self::attributes::{AttributeState, Condition, PathAttributes, is_attribute_name};
 pub use self::ignore::IgnoreRules;
 pub use self::leading::LeadingDirs;
+pub(crate) use self::nested::fault_of_nested;
 pub use self::nested::{NestedHead, head_of_nested};
 pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
 pub use self::sparse::SparseCheckout;
@@ -40,6 +41,9 @@ pub enum PathError {
     /// The repository could not be read.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
+    /// A repository that the index has is none that can be read.
+    #[error("{0}")]
+    Nested(String),
     /// A file or directory could not be read.
     #[error("{what}: {source}")]
     Io {

@@ -7,7 +7,7 @@ use packrace_store::OpenOptions;
 
 use super::read::is_file_or_link;
 use crate::index::{EntryKey, Index, IndexEntry, Kind, Mode, Seen, StatRules, look};
-use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
+use crate::paths::{LeadingDirs, NestedHead, PathError, fault_of_nested, head_of_nested, path_of};
 
 /// A path that may differ from its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +69,12 @@ impl<'a> ChangeFinder<'a> {
             Some(seen) if seen.kind == Kind::Dir => match head_of_nested(&place, self.options) {
                 NestedHead::At(id) if is_gitlink && id == entry.id => return Ok(None),
                 NestedHead::At(id) => What::Repository(Some(id), seen),
-                // A submodule without a checkout.
-                NestedHead::Unborn | NestedHead::None if is_gitlink => return Ok(None),
+                NestedHead::None if is_gitlink => {
+                    let fault = fault_of_nested(&place, path_of(path), self.options);
+                    return fault.map_or(Ok(None), |fault| Err(PathError::Nested(fault)));
+                }
+                // A submodule without a commit.
+                NestedHead::Unborn if is_gitlink => return Ok(None),
                 NestedHead::Unborn => What::Repository(None, seen),
                 NestedHead::None => What::Gone,
             },
