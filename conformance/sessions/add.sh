@@ -777,3 +777,23 @@ GIT_ADVICE=junk git add .gitignore
 GIT_LITERAL_PATHSPECS=junk git add
 GIT_LITERAL_PATHSPECS=junk git add -A -n
 GIT_LITERAL_PATHSPECS=junk git add .
+
+## a tracked repository that is broken
+# exits: 128 128 128 128
+repository
+commit a
+repository gone
+(cd gone && commit q)
+mkdir sub
+echo 'gitdir: ../gone/.git' >sub/.git
+stock -c advice.addEmbeddedRepo=false add sub
+mv gone there
+git add -u
+git add sub
+git add --refresh sub
+echo garbage >sub/.git
+git add -u
+rm sub/.git
+mkdir sub/.git
+git add sub
+stock ls-files -s

@@ -1509,3 +1509,48 @@ echo z >>dir2/file2
 git stash push -q -k -- dir1
 cat dir2/file2
 git stash show -p
+
+## untracked files that were tracked
+# exits: 128 128
+repository
+commit a
+commit b
+stock rm -q --cached a
+echo 3 >a
+git stash -u
+git stash show
+git stash show -u
+git stash show -p -u
+git stash show --only-untracked
+
+## names beside a patch
+# exits: 128 128 1
+history 2
+echo x >>dir1/file1
+git stash -q
+git stash show -p --name-only
+git stash show --name-status -p --stat
+git stash show --name-only --name-status
+git stash show -u --name-status --name-only 0
+git stash show --name-status --name-only nope
+
+## a lock that nothing needs
+# exits: 1 1 1
+# masks: Unable to create
+history 2
+: >.git/index.lock
+git stash create
+git stash push -- nope
+echo x >>dir1/file1
+git stash create
+git stash push -- nope
+
+## -k of paths leaves other files alone
+history 3
+echo x >>dir1/file1
+echo y >>dir2/file2
+git add dir2
+echo z >>dir2/file2
+git stash push -q -k -- dir1
+cat dir2/file2
+git stash show -p

@@ -376,6 +376,45 @@ git update-index --no-fsmonitor
 stock ls-files -f
 stock -c core.fsmonitor= status --short
 
+## a file system monitor is asked
+# exits: 128
+history 3
+cat >../monitor <<'EOF'
+#!/bin/sh
+echo "asked $1 $#" >>../asked
+cat ../answer
+EOF
+chmod +x ../monitor
+printf 'token\0' >../answer
+stock config core.fsmonitor ../monitor
+stock update-index --fsmonitor
+git update-index --refresh
+stock ls-files -f
+echo unseen >>dir1/file1
+git add -u
+stock ls-files -s
+printf 'token\0dir1/\0nothing\0' >../answer
+: >../asked
+git add -u
+cat ../asked
+stock ls-files -s
+stock ls-files -f
+echo unseen >>dir2/file2
+stock config core.fsmonitorHookVersion 1
+printf 'dir2/file2\0' >../answer
+: >../asked
+git add .
+cat ../asked
+stock ls-files -s
+stock config core.fsmonitorHookVersion none
+git add .
+stock config --unset core.fsmonitorHookVersion
+stock config core.fsmonitor 'false #'
+echo seen >>dir0/file3
+git update-index --refresh
+git add .
+stock ls-files -s
+
 ## a file system monitor, turned on and off
 # exits: 128
 history 2

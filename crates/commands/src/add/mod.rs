@@ -77,7 +77,8 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         report::nothing_specified(call, repository.config())?;
         return Ok(());
     }
-    let lock = lock?;
+    let mut lock = lock?;
+    lock.index_mut().ask_monitor(repository.config(), &tree.top)?;
     let command = AddCommand {
         call,
         args,

@@ -104,7 +104,12 @@ impl<'a> Update<'a> {
             None => IndexLock::take(repository),
         };
         let held = match lock {
-            Ok(lock) => HeldIndex::Locked(Box::new(lock)),
+            Ok(mut lock) => {
+                if let Some(tree) = &work_tree {
+                    lock.index_mut().ask_monitor(config, &tree.top)?;
+                }
+                HeldIndex::Locked(Box::new(lock))
+            }
             // Possibly nothing has to be written.
             Err(error) => match (&error, Index::read(repository)) {
                 (IndexError::Lock(_), Ok(index)) => HeldIndex::Unlocked(Box::new(index), error),

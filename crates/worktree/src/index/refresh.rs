@@ -32,6 +32,7 @@ pub fn refresh(
     let (mut is_well, mut examined, mut compared) = (true, 0u64, 0u64);
     let mut touched: Vec<(EntryKey, StatData)> = Vec::new();
     let mut broken_promises: Vec<EntryKey> = Vec::new();
+    let mut same: Vec<EntryKey> = Vec::new();
     let mut last_unmerged: &[u8] = &[];
     for (key, entry) in index.entries() {
         if options.ignore_submodules && entry.mode == Mode::Gitlink {
@@ -45,14 +46,18 @@ pub fn refresh(
             last_unmerged = key.path();
             continue;
         }
-        if entry.skip_worktree || entry.assume_valid && !options.really {
+        if entry.skip_worktree
+            || entry.assume_valid && !options.really
+            || index.is_unchanged(key.path(), entry) && !options.really
+        {
             continue;
         }
         examined += 1;
         let found = contents.compare(index, key.path(), entry);
         compared += u64::from(matches!(found, Ok(Comparison::Touched(_) | Comparison::Changed)));
         match found {
-            Ok(Comparison::Same) => {}
+            Ok(Comparison::Same) if entry.mode == Mode::Gitlink => {}
+            Ok(Comparison::Same) => same.push(key.clone()),
             Ok(Comparison::Touched(seen)) => touched.push((key.clone(), seen.stat)),
             Ok(Comparison::Missing) if options.ignore_missing => {}
             Ok(Comparison::Missing | Comparison::Changed)
@@ -72,7 +77,9 @@ pub fn refresh(
     trace::data_apart("index", "refresh/sum_scan", compared);
     for (key, stat) in touched {
         index.set_stat(key.path(), key.stage(), stat);
+        same.push(key);
     }
+    index.trust(&same);
     for key in broken_promises {
         index.believe_no_more(&key);
     }

@@ -52,7 +52,7 @@ impl<'a> ChangeFinder<'a> {
     pub fn change(&mut self, key: &EntryKey, entry: &IndexEntry) -> Result<Option<PathChange>, PathError> {
         let path = key.path();
         let is_merged = key.stage() == 0;
-        if entry.skip_worktree || (entry.assume_valid && is_merged) {
+        if entry.skip_worktree || is_merged && (entry.assume_valid || self.index.is_unchanged(path, entry)) {
             return Ok(None);
         }
         let place = self.top.join(path_of(path));
