@@ -582,19 +582,3 @@ stock -C linked config --worktree index.version 4
 git -C linked update-index --force-write-index
 printf '[x\n' >>.git/worktrees/linked/config.worktree
 git -C linked add -u
-
-## a linked work tree has settings of its own
-# exits: 128
-history 3
-stock config extensions.worktreeConfig true
-stock worktree add -q linked
-stock config --worktree core.fileMode true
-stock -C linked config --worktree core.fileMode false
-chmod +x dir1/file1 linked/dir1/file1
-git add -u
-git -C linked add -u
-stock -C linked ls-files -s
-stock -C linked config --worktree index.version 4
-git -C linked update-index --force-write-index
-printf '[x\n' >>.git/worktrees/linked/config.worktree
-git -C linked add -u

@@ -1544,13 +1544,3 @@ git stash push -- nope
 echo x >>dir1/file1
 git stash create
 git stash push -- nope
-
-## -k of paths leaves other files alone
-history 3
-echo x >>dir1/file1
-echo y >>dir2/file2
-git add dir2
-echo z >>dir2/file2
-git stash push -q -k -- dir1
-cat dir2/file2
-git stash show -p

@@ -377,7 +377,7 @@ stock ls-files -f
 stock -c core.fsmonitor= status --short
 
 ## a file system monitor is asked
-# exits: 128
+# exits: 128 1
 history 3
 cat >../monitor <<'EOF'
 #!/bin/sh
