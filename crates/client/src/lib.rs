@@ -51,7 +51,9 @@ mod http;
 mod remote;
 mod url;
 
-pub use self::http::{HttpConnection, HttpMessages, HttpOptions, ProxyOptions, TlsOptions, open_http};
+pub use self::http::{
+    HttpConnection, HttpMessages, HttpOptions, HttpPart, ProxyOptions, TlsOptions, open_http,
+};
 pub use connect::{Stateful, Timeouts, git_request, open_git};
 pub use credentials::{BasicCredentials, CredentialSource, NoCredentials};
 pub use error::Error;

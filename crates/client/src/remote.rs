@@ -15,8 +15,8 @@ pub trait Listener {
     /// Text of the server for the user; a line may continue in the next piece.
     fn text(&mut self, text: &[u8]);
 
-    /// `bytes` more of the pack were received.
-    fn received(&mut self, bytes: usize, ingest: &Ingest);
+    /// More of the pack was received.
+    fn received(&mut self, bytes: &[u8], ingest: &Ingest);
 }
 
 /// A server whose capabilities are known.
@@ -63,7 +63,7 @@ impl<E: ServerConnection> Remote<E> {
                     if taken < range.len() {
                         return Err(Error::Junk);
                     }
-                    listener.received(taken, ingest);
+                    listener.received(&bytes[range], ingest);
                 }
                 Event::Progress(range) => listener.text(&bytes[range]),
                 Event::PackEnded => return Ok(true),

@@ -84,7 +84,7 @@ pub mod write_tree;
 
 pub use call::Call;
 pub use call::discovery::in_directory;
-pub use call::environment::{Environment, InitVariables, PacketTraceVariables};
+pub use call::environment::{ClassicTraceVariables, Environment, InitVariables};
 pub use call::fatal::Fatal;
 pub use call::identity::{Person, Role};
 pub use call::left_to_git;

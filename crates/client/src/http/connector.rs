@@ -4,7 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION, USER_AGENT, WWW_AUTHENTICATE};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, USER_AGENT, WWW_AUTHENTICATE,
+};
 use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -17,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::proxy::Proxy;
 use super::tls::{TlsClient, handshake_words};
-use super::{HttpMessages, HttpOptions, printable};
+use super::{HttpMessages, HttpOptions, HttpPart, head_text, printable};
 use crate::connect::{ConnectFailure, connect};
 use crate::{BasicCredentials, CredentialSource, Error, READ_BYTES, Scheme, Url};
 
@@ -104,7 +106,8 @@ impl<'a> Connector<'a> {
         body: Bytes,
     ) -> Result<Response<Incoming>, Error> {
         let proxy = Proxy::for_url(&self.options.proxy, url).map_err(|why| self.refused(why))?;
-        let request = self.request(url, request, proxy.as_ref(), body)?;
+        let request = self.request(url, request, proxy.as_ref(), body.clone())?;
+        self.trace_request(url, proxy.as_ref(), &request, &body);
         let stream = match &proxy {
             Some(proxy) => self.connect(&proxy.host, proxy.port, "proxy")?,
             None => self.connect(&url.host, url.port, "host")?,
@@ -125,7 +128,35 @@ impl<'a> Connector<'a> {
                 }
             }
         });
-        answer.and_then(|answer| answer).map_err(|error| self.failed(error, url))
+        let answer = answer.and_then(|answer| answer).map_err(|error| self.failed(error, url))?;
+        if self.messages.is_traced() {
+            let head = head_text(&format!("{:?} {}", answer.version(), answer.status()), answer.headers());
+            self.messages.exchanged(HttpPart::ReceivedHead(&head));
+        }
+        Ok(answer)
+    }
+
+    fn trace_request(
+        &mut self,
+        url: &Url,
+        proxy: Option<&Proxy>,
+        request: &Request<Full<Bytes>>,
+        body: &Bytes,
+    ) {
+        if !self.messages.is_traced() {
+            return;
+        }
+        let (host, port) = proxy.map_or((&url.host, url.port), |proxy| (&proxy.host, proxy.port));
+        let mut fields = request.headers().clone();
+        if !body.is_empty() {
+            fields.insert(CONTENT_LENGTH, body.len().into());
+        }
+        let first = format!("{} {} {:?}", request.method(), request.uri(), request.version());
+        self.messages.exchanged(HttpPart::Connecting(&format!("{host}:{port}")));
+        self.messages.exchanged(HttpPart::SentHead(&head_text(&first, &fields)));
+        if !body.is_empty() {
+            self.messages.exchanged(HttpPart::SentData(body));
+        }
     }
 
     fn request(

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use bytes::{Buf as _, Bytes};
-use http::{Method, Request, Response, header};
+use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
@@ -81,6 +81,38 @@ pub trait HttpMessages {
 
     /// A line of a server's error text.
     fn remote(&mut self, line: &str);
+
+    /// Whether [`Self::exchanged`] is to be called.
+    fn is_traced(&self) -> bool {
+        false
+    }
+
+    /// A part of a request or of its response, for a trace.
+    fn exchanged(&mut self, _part: HttpPart<'_>) {}
+}
+
+/// A part of a request or of its response. Heads contain passwords.
+#[derive(Debug, Clone, Copy)]
+pub enum HttpPart<'a> {
+    /// Host and port that are connected to.
+    Connecting(&'a str),
+    /// The first line and the fields of a request, each with its line end.
+    SentHead(&'a str),
+    /// The body of a request.
+    SentData(&'a [u8]),
+    /// The first line and the fields of a response.
+    ReceivedHead(&'a str),
+    /// Some of its body.
+    ReceivedData(&'a [u8]),
+}
+
+/// The head of a message: its first line and its fields.
+fn head_text(first: &str, fields: &HeaderMap) -> String {
+    let mut text = format!("{first}\r\n");
+    for (name, value) in fields {
+        text.extend([name.as_str(), ": ", &String::from_utf8_lossy(value.as_bytes()), "\r\n"]);
+    }
+    text + "\r\n"
 }
 
 /// A repository behind an HTTP server.
@@ -200,7 +232,10 @@ impl BufRead for HttpConnection<'_> {
             match self.connector.wait(self.body.frame())? {
                 None => break,
                 // Trailers contain nothing of interest.
-                Some(frame) => self.current = frame.map_err(broken)?.into_data().unwrap_or_default(),
+                Some(frame) => {
+                    self.current = frame.map_err(broken)?.into_data().unwrap_or_default();
+                    self.connector.messages.exchanged(HttpPart::ReceivedData(&self.current));
+                }
             }
         }
         Ok(&self.current)

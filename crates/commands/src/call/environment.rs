@@ -43,12 +43,20 @@ const PASSED_ON: [&str; 8] = [
     "GIT_NO_REPLACE_OBJECTS",
 ];
 
-/// Whether packets are traced, and how.
+/// Where the older kinds of trace go that parts of a command write, and how they look.
 #[derive(Debug, Clone, Default)]
-pub struct PacketTraceVariables {
-    /// Where the lines go (`GIT_TRACE_PACKET`).
-    pub target: OsString,
-    /// Whether they begin without the time (`GIT_TRACE_BARE`).
+pub struct ClassicTraceVariables {
+    /// Packets (`GIT_TRACE_PACKET`).
+    pub packet: OsString,
+    /// Packs that are received (`GIT_TRACE_PACKFILE`).
+    pub packfile: OsString,
+    /// HTTP (`GIT_TRACE_CURL`).
+    pub curl: OsString,
+    /// Whether that is without its data (`GIT_TRACE_CURL_NO_DATA`).
+    pub hides_data: bool,
+    /// Whether secrets are left out (`GIT_TRACE_REDACT`).
+    pub redacts: bool,
+    /// Whether lines begin without the time (`GIT_TRACE_BARE`).
     pub is_bare: bool,
 }
 
@@ -122,8 +130,8 @@ pub struct Environment {
     pub history: HistoryVariables,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
-    /// Whether packets are traced.
-    pub packet_trace: PacketTraceVariables,
+    /// What is traced while the command works.
+    pub classic_traces: ClassicTraceVariables,
 }
 
 /// The variables that only `init` reads.
@@ -233,8 +241,12 @@ impl Environment {
             keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
             history: HistoryVariables::from_lookup(get),
             session_id: String::new(),
-            packet_trace: PacketTraceVariables {
-                target: get("GIT_TRACE_PACKET").unwrap_or_default(),
+            classic_traces: ClassicTraceVariables {
+                packet: get("GIT_TRACE_PACKET").unwrap_or_default(),
+                packfile: get("GIT_TRACE_PACKFILE").unwrap_or_default(),
+                curl: get("GIT_TRACE_CURL").unwrap_or_default(),
+                hides_data: get("GIT_TRACE_CURL_NO_DATA").is_some(),
+                redacts: !is_off("GIT_TRACE_REDACT"),
                 is_bare: flag("GIT_TRACE_BARE"),
             },
         };

@@ -32,6 +32,7 @@ use crate::http_remote::{self, Messages};
 use crate::init;
 use crate::options::CloneOptions;
 use crate::progress;
+use crate::trace2::http::HttpTrace;
 use crate::trace2::packets::TracedConnection;
 
 /// Implements `git clone` with `--bare` or `--mirror`. Before anything is written, `watch` gets a handle with
@@ -117,7 +118,8 @@ impl CloneJob<'_> {
         let mut timeouts = Timeouts::default();
         timeouts.ipv6 = self.args.ipv6;
         let is_verbose = self.args.verbose && !self.args.quiet;
-        let mut messages = Messages { call: self.call, is_verbose, is_quiet: self.args.quiet };
+        let trace = HttpTrace::open(self.call);
+        let mut messages = Messages { call: self.call, is_verbose, is_quiet: self.args.quiet, trace };
         match url.scheme {
             Scheme::Git => {
                 let mut say = |text: &str| messages.verbose(text);

@@ -17,6 +17,7 @@ use crate::call::fatal::Fatal;
 use crate::call::printable::{harmless, harmless_bytes};
 use crate::call::streams::ErrorOutput;
 use crate::progress::Progress;
+use crate::trace2::classic::ClassicLog;
 
 /// Receives a pack that must contain all wants and everything that they reach.
 pub fn receive<E: ServerConnection>(
@@ -33,8 +34,9 @@ pub fn receive<E: ServerConnection>(
     let writer = PackWriter::receive(&pack_dir, repository.hash_kind(), policy)?;
     let mut ingest = Ingest::new(writer, options);
     let progress = Progress::new(shows_progress, call)?.with_bytes();
-    let mut audience =
-        Audience { text: RemoteText::to_errors(call.streams.errors.clone()), progress: &progress };
+    let text = RemoteText::to_errors(call.streams.errors.clone());
+    let trace = ClassicLog::open(call, "GIT_TRACE_PACKFILE", &call.environment.classic_traces.packfile);
+    let mut audience = Audience { text, progress: &progress, trace };
     let fetched = remote.fetch(request, &mut ingest, &mut audience);
     audience.text.finish();
     fetched.map_err(|error| broken_off(call, error, ingest.is_complete(), &mut audience.text))?;
@@ -75,6 +77,8 @@ fn options(repository: &Repository) -> Result<IngestOptions, Fatal> {
 struct Audience<'a> {
     text: RemoteText<ErrorOutput>,
     progress: &'a Progress,
+    /// `GIT_TRACE_PACKFILE`.
+    trace: Option<ClassicLog>,
 }
 
 impl Listener for Audience<'_> {
@@ -82,9 +86,10 @@ impl Listener for Audience<'_> {
         self.text.say(text);
     }
 
-    fn received(&mut self, bytes: usize, ingest: &Ingest) {
+    fn received(&mut self, bytes: &[u8], ingest: &Ingest) {
         let (done, total) = ingest.received();
-        self.progress.sent(bytes as u64);
+        self.trace.iter_mut().for_each(|trace| trace.bytes(bytes));
+        self.progress.sent(bytes.len() as u64);
         self.progress.report(Phase::Receiving, done.into(), total.into());
     }
 }

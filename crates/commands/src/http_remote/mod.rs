@@ -6,7 +6,9 @@ mod url_match;
 
 use std::path::PathBuf;
 
-use packrace_client::{CredentialSource, HttpMessages, HttpOptions, Timeouts, Url, without_password};
+use packrace_client::{
+    CredentialSource, HttpMessages, HttpOptions, HttpPart, Timeouts, Url, without_password,
+};
 use packrace_store::{Config, parse_boolean};
 
 use self::credentials::GitCredentials;
@@ -14,6 +16,7 @@ use self::url_match::matching;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
+use crate::trace2::http::HttpTrace;
 
 /// Unsupported settings that must not be ignored silently.
 const NOT_THERE: [&str; 6] = [
@@ -131,6 +134,7 @@ pub(crate) struct Messages<'a> {
     pub(crate) call: &'a Call,
     pub(crate) is_verbose: bool,
     pub(crate) is_quiet: bool,
+    pub(crate) trace: Option<HttpTrace>,
 }
 
 impl HttpMessages for Messages<'_> {
@@ -148,5 +152,13 @@ impl HttpMessages for Messages<'_> {
 
     fn remote(&mut self, line: &str) {
         error_line!(self.call, "remote: {}", harmless(line));
+    }
+
+    fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn exchanged(&mut self, part: HttpPart<'_>) {
+        self.trace.iter_mut().for_each(|trace| trace.part(part));
     }
 }

@@ -4,8 +4,10 @@
 //! file's role. Packs that `repack` and `upload-pack` make, what a push brings, and the check of its links have the events of
 //! the child that git starts for them, with this process's number; other work for which git starts a program has none.
 
+pub(crate) mod classic;
 mod event;
 mod formats;
+pub(crate) mod http;
 mod normal;
 pub mod packets;
 mod params;

@@ -4,46 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
 use packrace_client::ServerConnection;
 use packrace_server::send::outbox::{ClientSink, GatherBatch};
 
-use super::formats::classic_line;
-use super::target::{TraceTarget, TraceWriter};
+use super::classic::ClassicLog;
 use crate::call::Call;
-use crate::call::environment::PacketTraceVariables;
-use crate::call::streams::ErrorOutput;
-
-const VARIABLE: &str = "GIT_TRACE_PACKET";
 
 /// The longest pkt-line.
 const MAX_PACKET: usize = 65_520;
-
-/// Where the lines of a session go.
-struct PacketLog {
-    is_bare: bool,
-    /// Until it cannot be written.
-    writer: Option<TraceWriter>,
-    errors: ErrorOutput,
-}
-
-impl PacketLog {
-    fn line(&mut self, name: &str, direction: char, content: &str) {
-        let text = format!("packet: {name:>12}{direction} {content}");
-        let line = classic_line(Timestamp::now(), self.is_bare, &text);
-        let written = match &mut self.writer {
-            None => Ok(()),
-            Some(TraceWriter::StandardError) => self.errors.say(line.as_bytes()),
-            Some(writer) => writer.write(&line, |_| {}),
-        };
-        // A trace that cannot be written must not end the session.
-        if let Err(error) = written {
-            self.writer = None;
-            let reason = packrace_os::reason(&error);
-            self.errors.error_line(format_args!("warning: unable to write trace for {VARIABLE}: {reason}"));
-        }
-    }
-}
 
 /// The bytes of a length, and of a length and what follows it.
 const LENGTH_BYTES: usize = 4;
@@ -65,7 +33,7 @@ impl Bands {
 
 /// Finds the packets in the bytes of one direction.
 struct PacketScan {
-    log: Arc<Mutex<PacketLog>>,
+    log: Arc<Mutex<ClassicLog>>,
     /// Who reads or writes the packets.
     name: &'static str,
     direction: char,
@@ -82,7 +50,7 @@ struct PacketScan {
 }
 
 impl PacketScan {
-    fn new(log: &Arc<Mutex<PacketLog>>, name: &'static str, direction: char, bands: Bands) -> Self {
+    fn new(log: &Arc<Mutex<ClassicLog>>, name: &'static str, direction: char, bands: Bands) -> Self {
         PacketScan {
             log: log.clone(),
             name,
@@ -99,7 +67,8 @@ impl PacketScan {
     fn line(&self, content: &str) {
         let name =
             if matches!(self.bands, Bands::Received { is_open: true, .. }) { "sideband" } else { self.name };
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).line(name, self.direction, content);
+        let line = format!("packet: {name:>12}{} {content}", self.direction);
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).line(&line);
     }
 
     fn take(&mut self, mut bytes: &[u8]) {
@@ -246,18 +215,9 @@ impl<C> TracedConnection<C> {
     }
 }
 
-fn open(call: &Call) -> Option<Arc<Mutex<PacketLog>>> {
-    let PacketTraceVariables { target, is_bare } = &call.environment.packet_trace;
-    let errors = call.streams.errors.clone();
-    match TraceTarget::parse(target)?.open_classic() {
-        Ok(writer) => {
-            Some(Arc::new(Mutex::new(PacketLog { is_bare: *is_bare, writer: Some(writer), errors })))
-        }
-        Err(failure) => {
-            errors.error_line(format_args!("warning: {}", failure.classic_text(VARIABLE)));
-            None
-        }
-    }
+fn open(call: &Call) -> Option<Arc<Mutex<ClassicLog>>> {
+    let log = ClassicLog::open(call, "GIT_TRACE_PACKET", &call.environment.classic_traces.packet)?;
+    Some(Arc::new(Mutex::new(log)))
 }
 
 impl<R: Read> Read for Traced<R> {
@@ -320,13 +280,12 @@ impl<C: ClientSink> ClientSink for Traced<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::streams::Written;
+    use crate::call::streams::{ErrorOutput, Written};
 
     fn lines(bytes: &[u8], step: usize, bands: fn(PacketScan) -> Bands) -> String {
         let written = Written::default();
         let errors = ErrorOutput::new(written.clone());
-        let log = PacketLog { is_bare: true, writer: Some(TraceWriter::StandardError), errors };
-        let log = Arc::new(Mutex::new(log));
+        let log = Arc::new(Mutex::new(ClassicLog::to(errors)));
         let new = |bands| PacketScan::new(&log, "x", '>', bands);
         let mut scan = new(bands(new(Bands::LeftOut)));
         bytes.chunks(step).for_each(|bytes| scan.take(bytes));

@@ -163,12 +163,20 @@ impl TraceWriter {
 
     /// Writes a line with one call. Each line is a datagram, as in git.
     pub(super) fn write(&mut self, line: &str, to_stderr: fn(&str)) -> io::Result<()> {
+        if matches!(self, TraceWriter::StandardError) {
+            to_stderr(line);
+        }
+        self.write_elsewhere(line.as_bytes())
+    }
+
+    /// Writes bytes with one call, unless they are for standard error, which has a writer of its own.
+    pub(super) fn write_elsewhere(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            TraceWriter::StandardError => to_stderr(line),
-            TraceWriter::File(file) => file.write_all(line.as_bytes())?,
+            TraceWriter::StandardError => {}
+            TraceWriter::File(file) => file.write_all(bytes)?,
             TraceWriter::Closed(error) => return Err(std::mem::replace(error, ErrorKind::NotFound.into())),
-            TraceWriter::Stream(stream) => stream.write_all(line.as_bytes())?,
-            TraceWriter::Datagrams(socket) => drop(socket.send(line.as_bytes())?),
+            TraceWriter::Stream(stream) => stream.write_all(bytes)?,
+            TraceWriter::Datagrams(socket) => drop(socket.send(bytes)?),
         }
         Ok(())
     }
