@@ -7,13 +7,16 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
 
 /// Empty until [`listen`].
 static LISTENER: OnceLock<TraceListener> = OnceLock::new();
+
+/// Whether the listener wants to know of accesses to packs, which are many.
+static HAS_PACK_ACCESSES: AtomicBool = AtomicBool::new(false);
 
 /// The category of hooks.
 const HOOK: &str = "hook";
@@ -69,6 +72,8 @@ pub enum TraceStep<'a> {
     Mode(&'a str),
     /// A line on standard error.
     Said(&'a str),
+    /// An object at this offset of this pack is read.
+    PackAccess(&'a Path, u64),
     /// A remark that only the older trace of commands has (git(1), `GIT_TRACE`).
     Note(&'a str),
 }
@@ -127,6 +132,16 @@ pub fn listen(listener: impl Fn(TraceStep<'_>) + Send + Sync + 'static) {
 /// Whether anybody listens.
 pub fn is_on() -> bool {
     LISTENER.get().is_some()
+}
+
+/// From now on, the listener wants to know of accesses to packs.
+pub fn want_pack_accesses() {
+    HAS_PACK_ACCESSES.store(true, Ordering::Relaxed);
+}
+
+/// Whether somebody wants to know of them.
+pub fn has_pack_accesses() -> bool {
+    HAS_PACK_ACCESSES.load(Ordering::Relaxed)
 }
 
 /// Reports a step.

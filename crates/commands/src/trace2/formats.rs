@@ -21,6 +21,8 @@ pub(super) enum TraceFormat {
     Setup,
     /// The older trace of times.
     Performance,
+    /// The older trace of accesses to packs.
+    PackAccess,
 }
 
 /// An event, and when it happened.
@@ -74,18 +76,19 @@ impl EventDetail<'_> {
 }
 
 impl TraceFormat {
-    pub(super) const ALL: [TraceFormat; 6] = [
+    pub(super) const ALL: [TraceFormat; 7] = [
         TraceFormat::Normal,
         TraceFormat::Perf,
         TraceFormat::Event,
         TraceFormat::Commands,
         TraceFormat::Setup,
         TraceFormat::Performance,
+        TraceFormat::PackAccess,
     ];
 
     /// Whether it is older than trace2, and has its targets, its time and its words.
     pub(super) fn is_classic(self) -> bool {
-        matches!(self, TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance)
+        !matches!(self, TraceFormat::Normal | TraceFormat::Perf | TraceFormat::Event)
     }
 
     pub(super) fn variable(self) -> &'static str {
@@ -96,6 +99,7 @@ impl TraceFormat {
             TraceFormat::Commands => "GIT_TRACE",
             TraceFormat::Setup => "GIT_TRACE_SETUP",
             TraceFormat::Performance => "GIT_TRACE_PERFORMANCE",
+            TraceFormat::PackAccess => "GIT_TRACE_PACK_ACCESS",
         }
     }
 
@@ -104,7 +108,7 @@ impl TraceFormat {
             TraceFormat::Normal => "GIT_TRACE2_BRIEF",
             TraceFormat::Perf => "GIT_TRACE2_PERF_BRIEF",
             TraceFormat::Event => "GIT_TRACE2_EVENT_BRIEF",
-            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => "GIT_TRACE_BARE",
+            _ => "GIT_TRACE_BARE",
         }
     }
 
@@ -114,7 +118,7 @@ impl TraceFormat {
             TraceFormat::Normal => Some("normaltarget"),
             TraceFormat::Perf => Some("perftarget"),
             TraceFormat::Event => Some("eventtarget"),
-            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => None,
+            _ => None,
         }
     }
 
@@ -124,7 +128,7 @@ impl TraceFormat {
             TraceFormat::Normal => Some("normalbrief"),
             TraceFormat::Perf => Some("perfbrief"),
             TraceFormat::Event => Some("eventbrief"),
-            TraceFormat::Commands | TraceFormat::Setup | TraceFormat::Performance => None,
+            _ => None,
         }
     }
 }

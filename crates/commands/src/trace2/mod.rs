@@ -194,6 +194,9 @@ impl Trace {
             let max_files = max_files.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
             recorder.open(TraceOutput { format, is_brief, ..TraceOutput::default() }, &target, max_files);
         }
+        if recorder.outputs.iter().any(|output| output.format == TraceFormat::PackAccess) {
+            trace::want_pack_accesses();
+        }
         let params = TraceParams {
             patterns: asked.text("GIT_TRACE2_CONFIG_PARAMS", "configparams").unwrap_or_default(),
             variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),

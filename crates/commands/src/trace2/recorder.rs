@@ -144,6 +144,9 @@ impl TraceRecorder {
             }
             TraceStep::WorkTree(path) => self.add(EventDetail::Repository(&path.to_string_lossy())),
             TraceStep::Mode(mode) => self.add(EventDetail::Mode(mode)),
+            TraceStep::PackAccess(pack, offset) => {
+                self.add_classic(TraceFormat::PackAccess, &[format!("{} {offset}", pack.display())]);
+            }
             TraceStep::Note(text) => self.add_classic(TraceFormat::Commands, &[text.to_owned()]),
             TraceStep::Said(line) => {
                 let message = ["warning: ", "error: "].iter().find_map(|word| line.strip_prefix(word));
@@ -173,7 +176,7 @@ impl TraceOutput {
             (_, TraceFormat::Perf) => perf::line(event, self.is_brief),
             (_, TraceFormat::Event) => Some(event::line(event, self.is_brief)),
             (_, TraceFormat::Commands) => commands_line(event, self.is_brief),
-            (_, TraceFormat::Setup | TraceFormat::Performance) => None,
+            (_, TraceFormat::Setup | TraceFormat::Performance | TraceFormat::PackAccess) => None,
         }
     }
 }

@@ -348,6 +348,11 @@ impl Pack {
         &self.files.listed.name
     }
 
+    /// The path of the pack file.
+    pub(crate) fn path(&self) -> PathBuf {
+        with_extension(&self.files.listed.stem, "pack")
+    }
+
     /// All bytes of the pack file; empty if it is not usable.
     pub fn bytes(&self) -> &[u8] {
         self.map()
