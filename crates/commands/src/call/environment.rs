@@ -60,6 +60,21 @@ pub struct ClassicTraceVariables {
     pub is_bare: bool,
 }
 
+impl ClassicTraceVariables {
+    fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let target = |name: &str| get(name).unwrap_or_default();
+        let is_on = |name: &str| Some(is_true(get(name)?.to_str()?));
+        ClassicTraceVariables {
+            packet: target("GIT_TRACE_PACKET"),
+            packfile: target("GIT_TRACE_PACKFILE"),
+            curl: target("GIT_TRACE_CURL"),
+            hides_data: get("GIT_TRACE_CURL_NO_DATA").is_some(),
+            redacts: is_on("GIT_TRACE_REDACT").unwrap_or(true),
+            is_bare: is_on("GIT_TRACE_BARE").unwrap_or(false),
+        }
+    }
+}
+
 /// The variables that packrace reads (git, "ENVIRONMENT VARIABLES").
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -241,14 +256,7 @@ impl Environment {
             keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
             history: HistoryVariables::from_lookup(get),
             session_id: String::new(),
-            classic_traces: ClassicTraceVariables {
-                packet: get("GIT_TRACE_PACKET").unwrap_or_default(),
-                packfile: get("GIT_TRACE_PACKFILE").unwrap_or_default(),
-                curl: get("GIT_TRACE_CURL").unwrap_or_default(),
-                hides_data: get("GIT_TRACE_CURL_NO_DATA").is_some(),
-                redacts: !is_off("GIT_TRACE_REDACT"),
-                is_bare: flag("GIT_TRACE_BARE"),
-            },
+            classic_traces: ClassicTraceVariables::from_lookup(get),
         };
         environment.read_config_count(&text);
         environment

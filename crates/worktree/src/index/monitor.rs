@@ -33,7 +33,7 @@ pub(super) struct Monitor {
 }
 
 /// What a hook says.
-struct Answer {
+struct MonitorAnswer {
     token: Vec<u8>,
     /// Ends of paths are NUL.
     changed: Vec<u8>,
@@ -95,7 +95,8 @@ impl Index {
         };
         let now = token_of_now();
         let answer = versions.iter().find_map(|version| ask(&hook, top, *version, &monitor.token, &now));
-        let Answer { token, changed } = answer.unwrap_or(Answer { token: now, changed: EVERYTHING.to_vec() });
+        let MonitorAnswer { token, changed } =
+            answer.unwrap_or(MonitorAnswer { token: now, changed: EVERYTHING.to_vec() });
         (monitor.token, monitor.is_asked) = (token, true);
         for path in changed.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let dir = path.strip_suffix(b"/").unwrap_or(path);
@@ -136,7 +137,7 @@ fn token_of_now() -> Vec<u8> {
 }
 
 /// Runs the hook at the top of the work tree; `None` if it fails, or says too much.
-fn ask(hook: &[u8], top: &Path, version: u8, token: &[u8], now: &[u8]) -> Option<Answer> {
+fn ask(hook: &[u8], top: &Path, version: u8, token: &[u8], now: &[u8]) -> Option<MonitorAnswer> {
     let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     let script = text(&[hook, b" \"$@\""].concat());
     let argv = ["/bin/sh".into(), "-c".into(), script, text(hook), text(&[version]), text(token)];
@@ -151,7 +152,7 @@ fn ask(hook: &[u8], top: &Path, version: u8, token: &[u8], now: &[u8]) -> Option
         return None;
     }
     if version == b'1' {
-        return Some(Answer { token: now.to_vec(), changed: said });
+        return Some(MonitorAnswer { token: now.to_vec(), changed: said });
     }
     // More careful than git, which believes an answer without a whole token.
     let end = said.iter().position(|byte| *byte == 0);
@@ -162,7 +163,7 @@ fn ask(hook: &[u8], top: &Path, version: u8, token: &[u8], now: &[u8]) -> Option
     if said.is_empty() {
         tracing::warn!("Empty last update token.");
     }
-    Some(Answer { token: said, changed })
+    Some(MonitorAnswer { token: said, changed })
 }
 
 #[cfg(test)]
