@@ -3,7 +3,8 @@
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
+use packrace_object::{Kind, ObjectId, parse_commit};
+use packrace_store::refs::TagEnd;
 use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use crate::call::fatal::Fatal;
@@ -67,21 +68,21 @@ impl LoadedHistory {
     }
 
     /// The commit that an object is, or finally tags.
-    pub fn commit(&mut self, mut id: ObjectId) -> Result<Option<CommitNo>, Fatal> {
-        let hash = self.snapshot.hash_kind();
-        for _ in 0..MAX_TAG_DEPTH {
-            if let Some(number) = self.numbers.get(&id) {
-                return Ok(Some(*number));
-            }
-            match self.reader.kind_and_size(&id)? {
-                Some((Kind::Commit, _)) => return self.load(id).map(Some),
-                Some((Kind::Tag, _)) => {
-                    id = parse_tag(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
-                }
-                _ => return Ok(None),
-            }
+    pub fn commit(&mut self, id: ObjectId) -> Result<Option<CommitNo>, Fatal> {
+        if let Some(number) = self.numbers.get(&id) {
+            return Ok(Some(*number));
         }
-        Ok(None)
+        match self.reader.kind(&id)? {
+            Some(Kind::Commit) => return self.load(id).map(Some),
+            Some(Kind::Tag) => {}
+            _ => return Ok(None),
+        }
+        let end = TagEnd::of_tag(&mut self.reader, id)?;
+        end.report();
+        match end {
+            TagEnd::At(id, Kind::Commit) => self.load(id).map(Some),
+            _ => Ok(None),
+        }
     }
 
     pub fn id(&self, commit: CommitNo) -> ObjectId {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
-    Expected, Peeled, PrepareError, RefChange, RefEdit, RefError, RefObjects, RefWrites, Refusal,
+    Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal,
     StoredObjects, TransactionMode, is_ref_name, is_safe_name,
 };
 use packrace_store::{Repository, Snapshot};
@@ -85,7 +85,10 @@ impl<'a> RefChanges<'a> {
 
 /// Whether git says only what this error says, whatever it was about to do.
 pub fn ends_all(error: &PrepareError) -> bool {
-    matches!(error, PrepareError::Vetoed(_) | PrepareError::Store(RefError::Line { .. }))
+    match error {
+        PrepareError::Store(error) => error.ends_all(),
+        error => matches!(error, PrepareError::Vetoed(_)),
+    }
 }
 
 /// An edit with default settings.

@@ -55,7 +55,8 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
         let how_many = if names.is_empty() { "a" } else { "exactly one" };
         return Err(Fatal::new(format!("--exists requires {how_many} reference")));
     };
-    match repository.refs().exists(name).map_err(Fatal::error)? {
+    let found = repository.refs().exists(name);
+    match found.map_err(|error| if error.ends_all() { Fatal::new(error) } else { Fatal::error(error) })? {
         true => Ok(()),
         false => {
             error_line!(call, "error: reference does not exist");
@@ -208,8 +209,16 @@ impl<'a> ShowRefListing<'a> {
         if !self.args.dereference {
             return Ok(());
         }
-        let peeled = if peeled == Peeled::Unknown { self.objects.peel(id)? } else { peeled };
-        if let Peeled::To(peeled) = peeled {
+        let peeled = match peeled {
+            Peeled::NotATag => None,
+            Peeled::To(id) => Some(id),
+            Peeled::Unknown => {
+                let end = self.objects.end_of(id)?;
+                end.report();
+                end.shown()
+            }
+        };
+        if let Some(peeled) = peeled {
             let hex = self.digits(&peeled)?;
             self.output.line(&[&hex, b" ", name, b"^{}"])?;
         }

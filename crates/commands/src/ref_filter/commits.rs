@@ -94,17 +94,22 @@ impl CommitFilter {
         if self.points_at.contains(&item.id) {
             return Ok(true);
         }
-        match item.peeled {
-            Peeled::NotATag => return Ok(false),
-            Peeled::To(id) if self.points_at.contains(&id) => return Ok(true),
-            _ => {}
+        if item.peeled == Peeled::NotATag {
+            return Ok(false);
         }
         let mut reader = objects.snapshot()?.reader(0);
-        let mut id = item.id;
         let malformed = || Fatal::new(format!("malformed object at '{}'", text(item.name)));
-        while reader.kind_and_size(&id)?.ok_or_else(malformed)?.0 == Kind::Tag {
-            let tag = parse_tag(&reader.read(&id)?.data, objects.repository.hash_kind());
-            id = tag.map_err(Fatal::new)?.target;
+        let mut id = item.id;
+        let mut told = reader.kind(&id)?.ok_or_else(malformed)?;
+        // As in git, which believes a tag: what it names need not be there.
+        while told == Kind::Tag {
+            let object = reader.read(&id).map_err(|_| malformed())?;
+            if object.kind != Kind::Tag {
+                error_line!(objects.call, "error: Object {id} not a tag");
+                return Err(malformed());
+            }
+            let tag = parse_tag(&object.data, objects.repository.hash_kind()).map_err(Fatal::new)?;
+            (id, told) = (tag.target, tag.target_kind);
             if self.points_at.contains(&id) {
                 return Ok(true);
             }

@@ -105,7 +105,10 @@ impl<'a> Values<'a> {
 
     fn reader(&mut self) -> Result<&mut ObjectReader, Fatal> {
         if self.reader.is_none() {
-            self.reader = Some(self.objects.snapshot()?.reader(cache_bytes::MANY_OBJECTS));
+            let snapshot = self.objects.snapshot()?;
+            // What is wrong with the list of replacements is not that of an object.
+            snapshot.replacement(&ObjectId::null(self.repository.hash_kind()))?;
+            self.reader = Some(snapshot.reader(cache_bytes::MANY_OBJECTS));
         }
         Ok(self.reader.as_mut().expect("just set"))
     }
@@ -136,6 +139,8 @@ impl<'a> Values<'a> {
             Field::RefName(form) => {
                 self.names.write(item.name, *form, out)?;
                 if atom.is_deref {
+                    // As in git, whose tag must be a good one.
+                    self.object_of(item, true)?;
                     out.extend_from_slice(b"^{}");
                 }
                 Ok(())
@@ -173,10 +178,6 @@ impl<'a> Values<'a> {
         let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(()) };
         if let Field::ObjectName(form) = atom.field {
             return self.write_id(&id, form, out);
-        }
-        if atom.field == Field::ObjectType && !atom.is_deref && matches!(item.peeled, Peeled::To(_)) {
-            out.extend_from_slice(b"tag");
-            return Ok(());
         }
         let now = self.now;
         if let Field::Person(who, part) = &atom.field
@@ -288,47 +289,36 @@ impl<'a> Values<'a> {
             return Ok(Some(item.id));
         }
         match item.peeled {
-            Peeled::To(id) => Ok(Some(id)),
             Peeled::NotATag => Ok(None),
-            Peeled::Unknown => self.peel(item),
+            _ if self.look(item, item.id, false, Need::Kind)?.kind != Some(Kind::Tag) => Ok(None),
+            Peeled::To(id) => Ok(Some(id)),
+            Peeled::Unknown => self.peel(item).map(Some),
         }
     }
 
-    /// The object that a ref's tag finally points at; `None` if it is no tag.
-    fn peel(&mut self, item: &RefItem<'_>) -> Result<Option<ObjectId>, Fatal> {
+    /// The object that a ref's tag finally points at.
+    fn peel(&mut self, item: &RefItem<'_>) -> Result<ObjectId, Fatal> {
         let hash = self.repository.hash_kind();
         let mut id = item.id;
-        if self.look(item, id, false, Need::Kind)?.kind != Some(Kind::Tag) {
-            return Ok(None);
-        }
-        let mut told: Option<(ObjectId, Kind)> = None;
+        let mut told = Kind::Tag;
         for depth in 0..MAX_TAG_DEPTH {
             // Other atoms need the first object again, but not the tags in between.
-            let kind = self.look(item, id, depth > 0, Need::Kind)?.kind;
-            if let (Some((tag, told)), Some(kind)) = (told, kind)
-                && told != kind
-            {
-                return Err(self.mistold(item, tag, told, id, kind));
+            let looked = self.look(item, id, depth > 0, Need::Kind);
+            let kind = looked.map_err(|_| bad_tag())?.kind;
+            if let Some(kind) = kind.filter(|kind| *kind != told) {
+                error_line!(self.objects.call, "error: object {id} is a {told}, not a {kind}");
+                return Err(bad_tag());
             }
             if kind != Some(Kind::Tag) {
-                return Ok(Some(id));
+                return Ok(id);
             }
             let looked = self.look(item, id, depth > 0, Need::Content)?;
             let data = looked.data.as_deref().unwrap_or_default();
             let tag = packrace_object::parse_tag(data, hash);
             let tag = tag.map_err(|_| Fatal::new(format!("bad tag pointer to {id} in {id}")))?;
-            told = Some((id, tag.target_kind));
-            id = tag.target;
+            (told, id) = (tag.target_kind, tag.target);
         }
         Err(Fatal::new(format!("too many nested tags in {}", item.id)))
-    }
-
-    /// The error for a tag that tells another kind than its target has.
-    fn mistold(&self, item: &RefItem<'_>, tag: ObjectId, told: Kind, id: ObjectId, kind: Kind) -> Fatal {
-        error_line!(self.objects.call, "error: object {id} is a {kind}, not a {told}");
-        error_line!(self.objects.call, "error: bad tag pointer to {id} in {tag}");
-        let name = String::from_utf8_lossy(item.name);
-        Fatal::new(format!("parse_object_buffer failed on {tag} for {name}"))
     }
 
     /// Reads as much of an object as needed.
@@ -483,6 +473,10 @@ impl<'a> Values<'a> {
         write_counts(counts, form, out);
         Ok(())
     }
+}
+
+fn bad_tag() -> Fatal {
+    Fatal::new("bad tag")
 }
 
 fn write_counts((ahead, behind): (usize, usize), form: TrackForm, out: &mut Vec<u8>) {

@@ -1,22 +1,9 @@
 //! The commits of refs, and their ahead and behind counts.
 
-use packrace_store::refs::Peeled;
-
 use super::Collected;
-use super::item::RefItem;
 use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
 use crate::history::{CommitNo, LoadedHistory};
-
-impl LoadedHistory {
-    /// The commit that a ref points at, directly or through tags.
-    pub fn commit_of(&mut self, item: &RefItem<'_>) -> Result<Option<CommitNo>, Fatal> {
-        self.commit(match item.peeled {
-            Peeled::To(id) => id,
-            _ => item.id,
-        })
-    }
-}
 
 /// For each ref, how many commits it has that a base lacks, and vice versa.
 pub type AheadBehindCounts = Vec<Option<(usize, usize)>>;
@@ -57,5 +44,5 @@ fn report_others(
 
 /// The commit of each ref, if it leads to one.
 pub fn tips(history: &mut LoadedHistory, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
-    found.items().map(|item| history.commit_of(&item)).collect()
+    found.items().map(|item| history.commit(item.id)).collect()
 }

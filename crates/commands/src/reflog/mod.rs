@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::ObjectId;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
-use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
+use packrace_store::refs::{Backend, LogEdit, LoggedChange, PrepareError, RefStore, Value, is_good_name};
+use packrace_store::{ErrorKind, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::{repository, repository_with_any_settings, repository_with_replacements};
@@ -21,6 +21,9 @@ use crate::revisions::{entry, logged_name, moment, number};
 
 /// Exit code of git's failing subcommands.
 const FAILED: u8 = 255;
+
+/// That where a stack of reftables is locked.
+const LOCKED: u8 = 251;
 
 /// Implements `git reflog`.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
@@ -69,6 +72,16 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
 fn failed(call: &Call, text: String) -> Fatal {
     error_line!(call, "error: {text}");
     Fatal::silent(FAILED)
+}
+
+/// A reflog that could not be changed; `code` is that of files.
+fn unchanged(call: &Call, refs: &RefStore, error: PrepareError, code: u8) -> Fatal {
+    if ends_all(&error) {
+        return Fatal::new(error);
+    }
+    error_line!(call, "error: {error}");
+    let is_stack = refs.backend() == Backend::Reftable && error.kind() == ErrorKind::Conflict;
+    Fatal::silent(if is_stack { LOCKED } else { code })
 }
 
 fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {
@@ -217,8 +230,7 @@ fn drop_logs(
         for name in names {
             if let Err(error) = refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop) {
                 // As in git, whose code is another one here.
-                error_line!(changes.call, "error: {error}");
-                result = result.and(Err(Fatal::silent(1)));
+                result = result.and(Err(unchanged(changes.call, &refs, error, 1)));
             }
         }
     }
@@ -266,7 +278,7 @@ fn shorten(
             };
             LogEdit::Replace { changes, value }
         })
-        .map_err(|error| failed(changes.call, error.to_string()))?;
+        .map_err(|error| unchanged(changes.call, refs, error, FAILED))?;
     }
     problem.map_or(Ok(()), Err)
 }
@@ -274,7 +286,11 @@ fn shorten(
 /// Keeps what has `failed` for the end: other reflogs are changed all the same.
 fn unless_fatal(done: Result<(), Fatal>, result: &mut Result<(), Fatal>) -> Result<(), Fatal> {
     match done {
-        Err(error) if error.code == FAILED => *result = Err(error),
+        // As in git, which takes its codes together bit by bit.
+        Err(error) if matches!(error.code, FAILED | LOCKED) => {
+            let before = result.as_ref().err().map_or(0, |before| before.code);
+            *result = Err(Fatal::silent(error.code | before));
+        }
         done => done?,
     }
     Ok(())

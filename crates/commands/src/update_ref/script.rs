@@ -98,6 +98,10 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
             return Ok(None);
         }
         let end = self.end();
+        // As in git, nothing behind a NUL counts, not even the end of the line.
+        let nul = text.iter().position(|byte| *byte == 0).filter(|_| !self.is_nul);
+        let is_cut = nul.is_some();
+        text.truncate(nul.unwrap_or(text.len()));
         let shown = |text: &[u8]| {
             let text = text.strip_suffix(b"\0").unwrap_or(text);
             String::from_utf8_lossy(text).into_owned()
@@ -117,7 +121,7 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
             b"option no-deref" => Some(ScriptCommand::NoDeref),
             _ => None,
         };
-        if let Some(command) = single {
+        if let Some(command) = single.filter(|_| !is_cut) {
             let is_end = matches!(command, ScriptCommand::Commit | ScriptCommand::Abort);
             return phase.check(command == ScriptCommand::Start, is_end).map(|()| Some(command));
         }
@@ -144,6 +148,7 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
             name: String::new(),
             rest: &text[word.len() + 1..],
             is_nul: self.is_nul,
+            is_cut,
             is_ended: text.ends_with(&[end]),
         };
         fields.edit(is_no_deref, resolve).map(Some)
@@ -174,6 +179,8 @@ struct Fields<'a> {
     name: String,
     rest: &'a [u8],
     is_nul: bool,
+    /// Whether the line has a NUL, and ends there.
+    is_cut: bool,
     /// Whether the last field is terminated.
     is_ended: bool,
 }
@@ -318,7 +325,7 @@ impl Fields<'_> {
                 self.rest = rest;
                 self.first().map(Some)
             }
-            None if what != "<old-target>" => {
+            None if !self.is_cut && what != "<old-target>" => {
                 let text = format!("unexpected end of input when reading {what}");
                 Err(self.wrong(&text))
             }

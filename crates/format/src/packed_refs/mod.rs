@@ -101,6 +101,12 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         if bytes.len() > traits.start && !bytes.ends_with(b"\n") {
             return Err(Error::new(FORMAT, "unterminated line", bytes.len() as u64));
         }
+        // As in git, no search needs to meet a last line that is too short.
+        let before_last = &bytes[..bytes.len().saturating_sub(1)];
+        let last = memchr::memrchr(b'\n', before_last).map_or(traits.start, |end| end + 1);
+        if last < bytes.len() && bytes.len() - last < hash.len_in_hex() + "^\n".len() {
+            return Err(Error::new(FORMAT, "unexpected line", last as u64));
+        }
         let mut file = PackedRefs { data, traits, order: None, is_believed: OnceLock::new() };
         if !traits.is_sorted {
             file.order = Some(file.index()?);
@@ -403,16 +409,29 @@ mod tests {
 
     #[test]
     fn no_range_of_a_damaged_file_is_empty() {
-        for junk in ["junk", "^^^^", "", "x refs/heads/a"] {
+        for junk in ["junk", "^^^^", "", "x refs/heads/a", A, &format!("{A}x refs/heads/a"), &format!("x{A}")] {
             let text = format!("{HEADER}{junk}\n");
             let is_damaged = |name: &str| {
-                let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
+                let Ok(file) = PackedRefs::open(text.as_bytes(), HashKind::Sha1) else { return true };
                 let range = NameRange::of_prefix(name.as_bytes());
                 file.find(name.as_bytes()).is_err() && file.iter_range(&range).any(|found| found.is_err())
             };
             for name in ["refs/", "refs/heads/", "refs/tags/v1", "z"] {
                 assert!(is_damaged(name), "{junk} {name}");
             }
+        }
+    }
+
+    #[test]
+    fn a_last_line_that_is_too_short_spoils_all() {
+        for junk in ["junk", "# more", "", "^x", A] {
+            let text = format!("{HEADER}{A} refs/heads/a\n{junk}\n");
+            let error = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap_err();
+            assert_eq!((error.what, error.offset), ("unexpected line", 46 + 54), "{junk}");
+        }
+        for end in ["", &format!("{A} r\n"), &format!("^{A}\n")] {
+            let text = format!("{HEADER}{A} refs/heads/a\n{end}");
+            assert!(PackedRefs::open(text.as_bytes(), HashKind::Sha1).is_ok(), "{end}");
         }
     }
 

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, StoredId, parse_tag};
-use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, Target};
+use packrace_object::{Kind, ObjectId, StoredId};
+use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, TagEnd, Target};
 use packrace_store::{ObjectReader, Repository, SkippedRefs, Snapshot, cache_bytes};
 
 use crate::error::{Error, ErrorKind};
@@ -232,19 +232,18 @@ impl<'a> RefsView<'a> {
             Peeled::NotATag => None,
             Peeled::To(id) => Some(id),
             Peeled::Unknown => {
-                found = tags.peel(id.to_id()).unwrap_or_else(|Unreadable| {
+                let end = tags.end_of(id.to_id());
+                // A missing object may come.
+                if matches!(end, TagEnd::Missing(_) | TagEnd::Unreadable) {
                     self.has_gaps.set(true);
-                    None
-                });
+                }
+                found = end.shown();
                 found.as_ref().map(StoredId::from)
             }
         };
         each(VisibleRef { name, id, symref_target, peeled })
     }
 }
-
-/// An object is missing or damaged.
-struct Unreadable;
 
 /// Peels annotated tags that the ref store has not peeled.
 struct TagPeeler {
@@ -261,30 +260,24 @@ impl TagPeeler {
         TagPeeler { reader: snapshot.reader(cache_bytes::FEW_OBJECTS), not_tags: Vec::new() }
     }
 
-    /// `None` for an object that is no tag. Git treats unreadable objects the same.
-    fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Unreadable> {
+    /// Where the chain of a tag ends.
+    fn end_of(&mut self, id: ObjectId) -> TagEnd {
         let slot = match id.as_slice() {
             [.., a, b] => usize::from(u16::from_be_bytes([*a, *b])) % NOT_TAGS,
             _ => 0,
         };
         if self.not_tags.get(slot) == Some(&Some(id)) {
-            return Ok(None);
+            return TagEnd::NotATag;
         }
-        let mut at = id;
-        for depth in 0..MAX_TAG_DEPTH {
-            let kind = self.reader.kind(&at).ok().flatten().ok_or(Unreadable)?;
-            if kind != Kind::Tag {
-                if depth == 0 {
-                    self.not_tags.resize(NOT_TAGS, None);
-                    self.not_tags[slot] = Some(id);
-                    return Ok(None);
-                }
-                return Ok(Some(at));
+        match self.reader.kind(&id) {
+            Ok(Some(Kind::Tag)) => TagEnd::of_tag(&mut self.reader, id).unwrap_or(TagEnd::Unreadable),
+            Ok(Some(_)) => {
+                self.not_tags.resize(NOT_TAGS, None);
+                self.not_tags[slot] = Some(id);
+                TagEnd::NotATag
             }
-            let object = self.reader.read(&at).map_err(|_| Unreadable)?;
-            at = parse_tag(&object.data, id.kind()).map_err(|_| Unreadable)?.target;
+            Ok(None) | Err(_) => TagEnd::Unreadable,
         }
-        Err(Unreadable)
     }
 }
 

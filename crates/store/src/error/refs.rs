@@ -14,6 +14,14 @@ pub enum RefError {
         /// The cause.
         source: std::io::Error,
     },
+    /// `packed-refs` cannot be read; in git's words.
+    #[error("couldn't read {path}: {}", packrace_os::reason(.source))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// A file of refs was changed in place, or could not be read, while in use.
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
@@ -61,12 +69,20 @@ impl RefError {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            RefError::Io { .. } | RefError::Faulted(_) | RefError::Unstable(_) => ErrorKind::Unavailable,
+            RefError::Io { .. }
+            | RefError::Unreadable { .. }
+            | RefError::Faulted(_)
+            | RefError::Unstable(_) => ErrorKind::Unavailable,
             RefError::Damaged { .. } | RefError::Line { .. } | RefError::Bad(_) => ErrorKind::Corrupt,
             RefError::File { source, .. } => source.kind(),
             RefError::Conflict(_) => ErrorKind::Conflict,
             RefError::Write(_) => ErrorKind::Refused,
         }
+    }
+
+    /// Whether git ends on this, whatever it was about to do.
+    pub fn ends_all(&self) -> bool {
+        matches!(self, RefError::Line { .. } | RefError::Unreadable { .. })
     }
 }
 

@@ -33,7 +33,7 @@ pub use reflog::{LogEntry, LoggedChange};
 pub use stamp::RefStamp;
 pub use transaction::{
     Cause, Expected, LogEdit, LogPolicy, PackRefs, PrepareError, Prepared, RefChange, RefEdit, RefObjects,
-    RefWrites, Refusal, StoredObjects, TableWrites, TransactionMode, Update, WrittenTransaction,
+    RefWrites, Refusal, StoredObjects, TableWrites, TagEnd, TransactionMode, Update, WrittenTransaction,
 };
 
 pub use verify::{CheckedRefs, Problem};

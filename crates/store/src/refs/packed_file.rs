@@ -1,11 +1,12 @@
 //! `packed-refs`, mapped, with errors in git's words.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped, is_absent};
+use packrace_os::{FileIdentity, Mapped};
 
 use super::stamp::check_unchanged;
 use super::{RefDirs, RefError, is_good_name};
@@ -28,16 +29,17 @@ pub(super) struct PackedFile {
 impl PackedFile {
     pub(super) fn read(dirs: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
         let path = dirs.common_dir.join("packed-refs");
-        let io = |source| RefError::Io { path: path.clone(), source };
-        // Before opening: if the file is replaced in between, the next check sees another identity.
-        let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
         let (shown, bytes) = (dirs.shown(&path), Mapped::from(Vec::new()));
-        let mut packed = PackedFile { path: path.clone(), shown, refs: None, bytes, identity };
-        match Mapped::open_or_read(&path, Role::Refs) {
-            Ok(bytes) => packed.bytes = bytes,
-            Err(error) if is_absent(&error) => return Ok(packed),
-            Err(source) => return Err(io(source)),
-        }
+        let unreadable = |source| RefError::Unreadable { path: shown.clone(), source };
+        // Before opening: if the file is replaced in between, the next check sees another identity.
+        let identity = packrace_os::identity(&path, Role::Refs).map_err(unreadable)?;
+        let found = match Mapped::open_or_read(&path, Role::Refs) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            found => Some(found.map_err(unreadable)?),
+        };
+        let mut packed = PackedFile { path, shown, refs: None, bytes, identity };
+        let Some(bytes) = found else { return Ok(packed) };
+        packed.bytes = bytes;
         let refs = PackedRefs::open(packed.bytes.clone(), hash);
         packed.refs = Some(refs.map_err(|source| packed.damaged(source))?);
         Ok(packed)
@@ -46,7 +48,7 @@ impl PackedFile {
     /// Reopens it if it was replaced.
     pub(super) fn refresh(&mut self, dirs: &RefDirs, hash: HashKind) -> Result<(), RefError> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
-        let identity = identity.map_err(|source| RefError::Io { path: self.path.clone(), source })?;
+        let identity = identity.map_err(|source| RefError::Unreadable { path: self.shown.clone(), source })?;
         if identity != self.identity {
             *self = PackedFile::read(dirs, hash)?;
         }

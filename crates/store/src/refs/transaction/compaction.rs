@@ -37,7 +37,7 @@ pub(super) fn after_change(dir: &Path, writes: &RefWrites, hash: HashKind) -> Re
 /// Merges tables that are too small relative to newer ones, if need be without the oldest of them: another compaction may
 /// hold those.
 pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
-    let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
+    let lock = lock_list(dir, writes)?;
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();
     match geometric(&sizes, writes.tables.factor) {
@@ -48,9 +48,7 @@ pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> R
 
 /// Merges all tables.
 pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
-    let Some(lock) = lock_list(dir, writes)? else {
-        return Err(locked());
-    };
+    let lock = lock_list(dir, writes)?;
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
         0 | 1 => Ok(()),
@@ -62,13 +60,9 @@ fn locked() -> RefError {
     RefError::Conflict("unable to compact stack: data is locked".to_owned())
 }
 
-/// The lock of the list; `None` if another process holds it.
-fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, RefError> {
-    match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) if error.is_locked() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+fn lock_list(dir: &Path, writes: &RefWrites) -> Result<LockFile, RefError> {
+    let taken = LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy);
+    taken.map_err(|error| if error.is_locked() { locked() } else { error.into() })
 }
 
 fn run(

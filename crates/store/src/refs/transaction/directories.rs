@@ -49,11 +49,14 @@ pub(super) fn is_dir(path: &Path) -> bool {
 }
 
 /// Renames a lock to its ref; empty directories may be in the way.
-pub(super) fn rename(lock: LockFile, path: &Path) -> Result<(), RefError> {
+pub(super) fn rename(lock: LockFile, path: &Path, name: &[u8]) -> Result<(), RefError> {
     if is_dir(path) {
         remove_tree(path, false)?;
     }
-    lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })
+    lock.rename().map_err(|source| match is_dir(path) {
+        true => RefError::Write(format!("couldn't set '{}'", String::from_utf8_lossy(name))),
+        false => RefError::Io { path: path.to_owned(), source },
+    })
 }
 
 /// Removes the empty directories above a removed ref or log, except `refs/heads` and the like.

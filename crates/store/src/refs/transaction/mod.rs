@@ -43,7 +43,7 @@ pub(super) use directories::remove_tree;
 use files::FileLocks;
 use hook::HookCall;
 pub use logs::LogEdit;
-pub use objects::{RefObjects, StoredObjects};
+pub use objects::{RefObjects, StoredObjects, TagEnd};
 pub use packing::PackRefs;
 use preparing::Preparing;
 pub use refusal::{Cause, PrepareError, Refusal};

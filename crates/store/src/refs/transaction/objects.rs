@@ -30,6 +30,15 @@ impl StoredObjects {
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
         StoredObjects { reader: snapshot.reader(cache_bytes::MANY_OBJECTS), last: None }
     }
+
+    /// Where the chain of a tag ends.
+    pub fn end_of(&mut self, id: &oid) -> Result<TagEnd, Error> {
+        match self.kind(id)? {
+            None => Ok(TagEnd::Unreadable),
+            Some(Kind::Tag) => TagEnd::of_tag(&mut self.reader, id.to_owned()),
+            Some(_) => Ok(TagEnd::NotATag),
+        }
+    }
 }
 
 impl RefObjects for StoredObjects {
@@ -47,22 +56,72 @@ impl RefObjects for StoredObjects {
     }
 
     fn peel(&mut self, id: &oid) -> Result<Peeled, Error> {
-        let mut at = id.to_owned();
-        let mut told = None;
-        for _ in 0..MAX_TAG_DEPTH {
-            match (self.kind(&at)?, told) {
-                (None, _) => return Ok(Peeled::Unknown),
-                // The tag says another kind.
-                (Some(kind), Some(told)) if kind != told => return Ok(Peeled::Unknown),
-                (Some(Kind::Tag), _) => {}
-                (Some(_), None) => return Ok(Peeled::NotATag),
-                (Some(_), Some(_)) => return Ok(Peeled::To(at)),
+        Ok(match self.end_of(id)? {
+            TagEnd::NotATag => Peeled::NotATag,
+            TagEnd::At(id, _) => Peeled::To(id),
+            TagEnd::Missing(_) | TagEnd::Mistold { .. } | TagEnd::Unreadable => Peeled::Unknown,
+        })
+    }
+}
+
+/// Where the chain of an annotated tag ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TagEnd {
+    /// The object is no tag.
+    NotATag,
+    /// At this object, of this kind.
+    At(ObjectId, Kind),
+    /// At this one, which does not exist.
+    Missing(ObjectId),
+    /// A tag names another kind than that of its target.
+    Mistold {
+        /// The tag.
+        tag: ObjectId,
+        /// What it names.
+        told: Kind,
+        /// The target.
+        target: ObjectId,
+        /// Its kind.
+        kind: Kind,
+    },
+    /// The object or a tag is missing or damaged, or there are too many tags.
+    Unreadable,
+}
+
+impl TagEnd {
+    /// Follows the tag `id`.
+    pub fn of_tag(reader: &mut ObjectReader, id: ObjectId) -> Result<Self, Error> {
+        let mut tag = id;
+        for _ in 1..MAX_TAG_DEPTH {
+            let Ok(parsed) = parse_tag(&reader.read(&tag)?.data, id.kind()) else {
+                return Ok(TagEnd::Unreadable);
+            };
+            let (target, told) = (parsed.target, parsed.target_kind);
+            match reader.kind_and_size(&target)?.map(|(kind, _)| kind) {
+                None if told == Kind::Tag => return Ok(TagEnd::Unreadable),
+                None => return Ok(TagEnd::Missing(target)),
+                Some(kind) if kind != told => return Ok(TagEnd::Mistold { tag, told, target, kind }),
+                Some(Kind::Tag) => tag = target,
+                Some(kind) => return Ok(TagEnd::At(target, kind)),
             }
-            let tag = self.reader.read(&at)?;
-            let Ok(tag) = parse_tag(&tag.data, at.kind()) else { return Ok(Peeled::Unknown) };
-            (at, told) = (tag.target, Some(tag.target_kind));
         }
-        Ok(Peeled::Unknown)
+        Ok(TagEnd::Unreadable)
+    }
+
+    /// Tells of a tag that names another kind than that of its target.
+    pub fn report(&self) {
+        if let TagEnd::Mistold { tag, told, target, kind } = self {
+            tracing::error!("object {target} is a {kind}, not a {told}");
+            tracing::error!("bad tag pointer to {target} in {tag}");
+        }
+    }
+
+    /// The object that lists of refs show as that of the tag. As in git, it need not exist.
+    pub fn shown(&self) -> Option<ObjectId> {
+        match self {
+            TagEnd::At(id, _) | TagEnd::Missing(id) => Some(*id),
+            TagEnd::NotATag | TagEnd::Mistold { .. } | TagEnd::Unreadable => None,
+        }
     }
 }
 

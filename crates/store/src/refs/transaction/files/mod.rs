@@ -144,16 +144,20 @@ impl FileLocks {
             }
             LooseFile::Absent => {
                 self.housed.insert(step.name.clone());
-                if let Some(cause) = self.clear_for(at, step)? {
+                if self.packed_lock.is_none() {
+                    self.packed.refresh(&self.dirs, self.hash)?;
+                }
+                let packed = self.locked_as_packed(&step.name)?;
+                // What is in the way of the file of a packed ref shows when that is renamed.
+                if matches!(packed, LockedRef::Held(None))
+                    && let Some(cause) = self.clear_for(at, step)?
+                {
                     return Ok(LockedRef::Refused(match step.expected.is_value() {
                         true => Cause::Missing(step.name.clone()),
                         false => cause,
                     }));
                 }
-                if self.packed_lock.is_none() {
-                    self.packed.refresh(&self.dirs, self.hash)?;
-                }
-                self.locked_as_packed(&step.name)
+                Ok(packed)
             }
         }
     }
@@ -263,7 +267,7 @@ impl FileLocks {
             let path = self.dirs.path_of(&step.name);
             match &step.change {
                 RefChange::Set(_) | RefChange::SetSymbolic(_) if step.writes_value() => {
-                    rename(lock, &path)?;
+                    rename(lock, &path, &step.name)?;
                     self.housed.remove(&step.name);
                     // The directories of a new file may be new too, or made by a process that did not sync them.
                     let depth =
@@ -336,21 +340,18 @@ impl FileLocks {
         }
     }
 
-    /// Removes empty directories where the new ref of a step gets its file.
+    /// Removes empty directories where the new ref of a step gets its file. As in git, also if it gets none.
     fn clear_for(&mut self, at: usize, step: &RefStep) -> Result<Option<Cause>, RefError> {
         let path = self.dirs.path_of(&step.name);
-        let is_set = matches!(step.change, RefChange::Set(_) | RefChange::SetSymbolic(_));
         if !is_dir(&path) {
             return Ok(None);
         }
         let mut is_used = first_file(&path, b"")?.is_some();
-        if is_set && !is_used {
+        if !is_used {
             remove_tree(&path, false)?;
-        }
-        if !is_used && is_dir(&path) {
             // A lock is there: a conflict of two names of this transaction.
             let below = [step.name.as_slice(), b"/"].concat();
-            is_used = self.housed.iter().any(|other| other.starts_with(&below));
+            is_used = is_dir(&path) && self.housed.iter().any(|other| other.starts_with(&below));
         }
         if is_used {
             // What is there is reported with the names.
@@ -360,7 +361,7 @@ impl FileLocks {
         let (name, shown) = (String::from_utf8_lossy(&step.name), self.dirs.shown(&path));
         let words =
             || format!("there is a non-empty directory '{}' blocking reference '{name}'", shown.display());
-        Ok((is_set && is_dir(&path)).then(|| Cause::Occupied(words())))
+        Ok(is_dir(&path).then(|| Cause::Occupied(words())))
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
