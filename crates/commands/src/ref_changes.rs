@@ -6,8 +6,8 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
-    Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal,
-    StoredObjects, TransactionMode, is_ref_name, is_safe_name,
+    Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
+    TransactionMode, is_ref_name, is_safe_name,
 };
 use packrace_store::{Repository, Snapshot};
 

@@ -18,7 +18,7 @@ use crate::options::ShowRefOptions;
 /// Output is written in pieces of at least this size.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Exit code of `--exists` if the ref does not exist.
+/// Exit code if a ref does not exist.
 const NO_SUCH_REF: u8 = 2;
 
 /// Implements `git show-ref`.
@@ -55,6 +55,11 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
         let how_many = if names.is_empty() { "a" } else { "exactly one" };
         return Err(Fatal::new(format!("--exists requires {how_many} reference")));
     };
+    check_existence(call, repository, name)
+}
+
+/// Fails if there is no ref of this name.
+pub fn check_existence(call: &Call, repository: &Repository, name: &[u8]) -> Result<(), Fatal> {
     let found = repository.refs().exists(name);
     match found.map_err(|error| if error.ends_all() { Fatal::new(error) } else { Fatal::error(error) })? {
         true => Ok(()),

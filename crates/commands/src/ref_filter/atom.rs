@@ -187,7 +187,7 @@ impl Atom {
             return Err(Fatal::new("unknown date format "));
         }
         // With an argument, even an empty one, git finds no such line.
-        if matches!(rest, b"author:" | b"committer:" | b"tagger:" | b"signature:") {
+        if matches!(rest, b"author:" | b"committer:" | b"tagger:" | b"signature:" | b"body:") {
             return Ok(Atom { field: Field::Nothing, is_deref });
         }
         let field = field(name, argument, is_deref, context)?.ok_or_else(unknown)?;
@@ -201,12 +201,16 @@ fn field(
     is_deref: bool,
     context: &mut ParseContext,
 ) -> Result<Option<Field>, Fatal> {
+    // As git calls some of them in what it says.
+    let typed = format!("{}{name}", if is_deref { "*" } else { "" });
     Ok(Some(match name {
-        "refname" => Field::RefName(name_form(name, argument)?),
-        "symref" => Field::Symref(name_form(name, argument)?),
+        "refname" => Field::RefName(name_form(&typed, argument)?),
+        "symref" => Field::Symref(name_form(&typed, argument)?),
         "HEAD" => bare(name, argument, Field::Head)?,
         "worktreepath" => Field::WorktreePath,
-        "upstream" | "push" => Field::Tracking { is_push: name == "push", form: track_form(name, argument)? },
+        "upstream" | "push" => {
+            Field::Tracking { is_push: name == "push", form: track_form(&typed, argument)? }
+        }
         "ahead-behind" => {
             let base = argument.ok_or_else(|| Fatal::new("expected format: %(ahead-behind:<committish>)"))?;
             Field::AheadBehind(context.count_against(base))
@@ -222,15 +226,15 @@ fn field(
             Some(b"disk") => Field::DiskSize,
             Some(other) => return Err(unrecognized(name, other)),
         },
-        "objectname" => Field::ObjectName(id_form(name, argument)?),
+        "objectname" => Field::ObjectName(id_form(&typed, argument)?),
         "deltabase" => bare(name, argument, Field::DeltaBase)?,
         "raw" => match argument {
             None => Field::Raw,
             Some(b"size") => Field::RawSize,
             Some(other) => return Err(unrecognized(name, other)),
         },
-        "tree" => Field::Tree(id_form(name, argument)?),
-        "parent" => Field::Parent(id_form(name, argument)?),
+        "tree" => Field::Tree(id_form(&typed, argument)?),
+        "parent" => Field::Parent(id_form(&typed, argument)?),
         "numparent" => Field::ParentCount,
         "object" => Field::TagObject,
         "type" => Field::TagType,
@@ -241,12 +245,20 @@ fn field(
         "trailers" => Field::Trailers(TrailerForm::parse(argument.unwrap_or_default())?),
         "signature" => signature(argument)?,
         "flag" => return Err(unsupported(name)),
-        "rest" => return Err(Fatal::new("this command reject atom %(rest)")),
-        _ => return person(name, argument, context.is_terminal),
+        "rest" => {
+            bare(name, argument, Field::Nothing)?;
+            return Err(Fatal::new("this command reject atom %(rest)"));
+        }
+        _ => return person(name, &typed, argument, context.is_terminal),
     }))
 }
 
-fn person(name: &str, argument: Option<&[u8]>, is_terminal: bool) -> Result<Option<Field>, Fatal> {
+fn person(
+    name: &str,
+    typed: &str,
+    argument: Option<&[u8]>,
+    is_terminal: bool,
+) -> Result<Option<Field>, Fatal> {
     let people = [
         ("author", Who::Author),
         ("committer", Who::Committer),
@@ -269,9 +281,9 @@ fn person(name: &str, argument: Option<&[u8]>, is_terminal: bool) -> Result<Opti
         "name" => match argument {
             None => PersonPart::Name { is_mapped: false },
             Some(b"mailmap") => PersonPart::Name { is_mapped: true },
-            Some(other) => return Err(unrecognized(name, other)),
+            Some(other) => return Err(unrecognized(typed, other)),
         },
-        "email" => email(name, argument)?,
+        "email" => email(typed, argument)?,
         _ => return Ok(None),
     };
     Ok(Some(Field::Person(who, part)))
@@ -344,23 +356,25 @@ fn contents(argument: Option<&[u8]>) -> Result<Field, Fatal> {
 
 fn name_form(name: &str, argument: Option<&[u8]>) -> Result<NameForm, Fatal> {
     let argument = argument.unwrap_or_default();
-    maybe_name_form(name, argument)?.ok_or_else(|| unrecognized(name, argument))
+    maybe_name_form(argument)?.ok_or_else(|| unrecognized(name, argument))
 }
 
-fn maybe_name_form(name: &str, argument: &[u8]) -> Result<Option<NameForm>, Fatal> {
-    let strip = |prefix: &str, form: fn(i64) -> NameForm| match argument.strip_prefix(prefix.as_bytes()) {
+fn maybe_name_form(argument: &[u8]) -> Result<Option<NameForm>, Fatal> {
+    let strip = |prefix: &str, form: fn(i64) -> NameForm, shown: &str| match argument
+        .strip_prefix(prefix.as_bytes())
+    {
         Some(count) => match number(count) {
-            Some(count) => Ok(Some(form(count))),
-            None => Err(fatal(&format!("Integer value expected {name}:"), argument)),
+            Some(number) => Ok(Some(form(number))),
+            None => Err(fatal(&format!("Integer value expected refname:{shown}="), count)),
         },
         None => Ok(None),
     };
     Ok(match argument {
         b"" => Some(NameForm::Full),
         b"short" => Some(NameForm::Short),
-        _ => strip("lstrip=", NameForm::StripLeft)?
-            .or(strip("strip=", NameForm::StripLeft)?)
-            .or(strip("rstrip=", NameForm::StripRight)?),
+        _ => strip("lstrip=", NameForm::StripLeft, "lstrip")?
+            .or(strip("strip=", NameForm::StripLeft, "lstrip")?)
+            .or(strip("rstrip=", NameForm::StripRight, "rstrip")?),
     })
 }
 
@@ -376,7 +390,7 @@ fn track_form(name: &str, argument: Option<&[u8]>) -> Result<TrackForm, Fatal> {
             b"remoteref" => form = TrackForm::RemoteRef,
             // A name form must be the whole argument.
             _ => {
-                let found = maybe_name_form(name, argument)?;
+                let found = maybe_name_form(argument)?;
                 return found.map(TrackForm::Name).ok_or_else(|| unrecognized(name, argument));
             }
         }

@@ -136,8 +136,11 @@ impl<'a> Values<'a> {
     /// Appends the value of an atom.
     pub fn write(&mut self, item: &RefItem<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
         match &atom.field {
-            Field::RefName(form) => {
-                self.names.write(item.name, *form, out)?;
+            Field::RefName(form) | Field::Symref(form) => {
+                let is_own = matches!(atom.field, Field::RefName(_));
+                if let Some(name) = if is_own { Some(item.name) } else { item.symref } {
+                    self.names.write(name, *form, out)?;
+                }
                 if atom.is_deref {
                     // As in git, whose tag must be a good one.
                     self.object_of(item, true)?;
@@ -145,10 +148,6 @@ impl<'a> Values<'a> {
                 }
                 Ok(())
             }
-            Field::Symref(form) => match item.symref {
-                Some(target) => self.names.write(target, *form, out),
-                None => Ok(()),
-            },
             Field::Head => {
                 let is_head = self.head()? == item.name;
                 out.push(if is_head { b'*' } else { b' ' });

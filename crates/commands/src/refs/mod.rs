@@ -13,10 +13,7 @@ use crate::call::printable::harmless;
 use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
 use crate::work_tree::{WorkTree, shown_git_dir};
-use crate::{for_each_ref, pack_refs};
-
-/// Exit code of `exists` if the ref does not exist.
-const NO_SUCH_REF: u8 = 2;
+use crate::{for_each_ref, pack_refs, show_ref};
 
 /// Exit code of the other subcommands on errors.
 const FAILED: u8 = 255;
@@ -28,13 +25,8 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
             let [name] = names.as_slice() else {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
-            let name = name.as_encoded_bytes();
             let repository = repository_with_any_settings(call)?;
-            if repository.refs().exists(name).map_err(Fatal::error)? {
-                return Ok(());
-            }
-            error_line!(call, "error: reference does not exist");
-            Err(Fatal::silent(NO_SUCH_REF))
+            show_ref::check_existence(call, &repository, name.as_encoded_bytes())
         }
         RefsOptions::List(args) => for_each_ref::run(call, args),
         RefsOptions::Optimize(args) => pack_refs::run(call, args),

@@ -409,7 +409,8 @@ mod tests {
 
     #[test]
     fn no_range_of_a_damaged_file_is_empty() {
-        for junk in ["junk", "^^^^", "", "x refs/heads/a", A, &format!("{A}x refs/heads/a"), &format!("x{A}")] {
+        for junk in ["junk", "^^^^", "", "x refs/heads/a", A, &format!("{A}x refs/heads/a"), &format!("x{A}")]
+        {
             let text = format!("{HEADER}{junk}\n");
             let is_damaged = |name: &str| {
                 let Ok(file) = PackedRefs::open(text.as_bytes(), HashKind::Sha1) else { return true };

@@ -48,7 +48,8 @@ impl PackedFile {
     /// Reopens it if it was replaced.
     pub(super) fn refresh(&mut self, dirs: &RefDirs, hash: HashKind) -> Result<(), RefError> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
-        let identity = identity.map_err(|source| RefError::Unreadable { path: self.shown.clone(), source })?;
+        let identity =
+            identity.map_err(|source| RefError::Unreadable { path: self.shown.clone(), source })?;
         if identity != self.identity {
             *self = PackedFile::read(dirs, hash)?;
         }
