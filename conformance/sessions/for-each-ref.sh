@@ -595,3 +595,68 @@ git -c trailer.where=x -c trailer.a.ifexists=y -c trailer.a.key=b -c trailer.a.k
 git -c trailer.separators for-each-ref
 printf '[trailer "a"]\n\tkey\n' >>.git/config
 git for-each-ref --format='%(trailers)'
+
+## a line in packed-refs that peels what is no tag
+# in: files
+# needs git: 2.55
+history 2
+stock tag -a -m x v1
+id=$(stock rev-parse HEAD)
+tree=$(stock rev-parse HEAD^{tree})
+printf '# pack-refs with: peeled fully-peeled sorted \n%s refs/heads/main\n^%s\n%s refs/tags/v1\n^%s\n' $id $tree $(stock rev-parse v1) $tree >.git/packed-refs
+rm .git/refs/heads/main .git/refs/tags/v1
+git for-each-ref --format='%(refname) %(objecttype) [%(*objectname)] [%(*objecttype)] [%(*subject)]'
+git for-each-ref --points-at $tree
+git for-each-ref --points-at HEAD
+git for-each-ref --contains HEAD
+git for-each-ref --merged HEAD
+git for-each-ref --format='%(ahead-behind:HEAD~1)'
+stock pack-refs --all
+rm .git/packed-refs
+stock update-ref refs/heads/main $id
+
+## tags that lie about what they tag
+# in: files reftable sha1 sha256
+# needs git: 2.55
+# state: no-fsck
+# exits: 128 128 128 128 128 128 128
+history 2
+stock tag -a -m x v1
+id=$(stock rev-parse HEAD)
+missing=$(echo $id | sed 's/./1/g')
+stock cat-file tag v1 | sed "s/$id/$missing/" | stock hash-object -w -t tag --literally --stdin >tag
+stock update-ref refs/tags/gone $(cat tag)
+git show-ref -d
+git upload-pack --advertise-refs . | tr '\0' '\n' | grep gone
+git for-each-ref --points-at $id
+git for-each-ref --format='%(*objectname)' refs/tags/gone
+git for-each-ref --format='%(*refname)' refs/tags/gone
+git for-each-ref --contains HEAD
+stock update-ref -d refs/tags/gone
+for type in blob tag; do
+    stock cat-file tag v1 | sed "s/type commit/type $type/" | stock hash-object -w -t tag --literally --stdin >tag
+    stock update-ref refs/tags/lies $(cat tag)
+    git show-ref -d
+    git upload-pack --advertise-refs . 2>/dev/null | tr '\0' '\n' | grep lies
+    git for-each-ref --points-at $id refs/tags/lies
+    git for-each-ref --format='%(*objectname)' refs/tags/lies
+    git for-each-ref --points-at v1 refs/tags/lies
+    git for-each-ref --format='%(*refname)' refs/tags/lies
+    git for-each-ref --contains HEAD refs/tags/lies
+    stock update-ref -d refs/tags/lies
+done
+rm tag
+
+## malformed fields, with a star and without
+# needs git: 2.55
+# exits: any
+history 1
+for field in refname symref upstream push objectname tree parent authorname authoremail objectsize subject contents raw; do
+    for argument in bad short=x lstrip=x strip=x rstrip=x; do
+        git for-each-ref --format="%($field:$argument)"
+        git for-each-ref --format="%(*$field:$argument)"
+    done
+done
+git for-each-ref --format='%(rest:x)'
+git for-each-ref --format='[%(body:)]'
+git for-each-ref --format='[%(*symref)]'

@@ -533,3 +533,15 @@ GIT_TRACE=1 git add a.j a.l 2>&1 | grep -o 'Checking.*'
 GIT_TRACE=1 git hash-object a.j 2>&1 | grep -o 'Checking.*'
 GIT_TRACE=1 git hash-object -w a.j 2>&1 | grep -o 'Checking.*'
 GIT_TRACE=1 git -c core.checkRoundtripEncoding=iso-8859-1 hash-object -w a.j a.l 2>&1 | grep -o 'Checking.*'
+
+## how subcommands of reflog are used
+# masks: usage
+# exits: 129 129 129 129 129 129 129 129
+history 1
+for command in show list exists write delete drop expire; do
+    git reflog $command -h >out
+    head -n 1 out | cut -c1-6
+done
+git reflog -h >out
+head -n 1 out | cut -c1-6
+rm out

@@ -236,3 +236,119 @@ history 2
 : >.git/packed-refs.lock
 git -c core.packedRefsTimeout=0 pack-refs --auto
 rm .git/packed-refs.lock
+
+## tables of a reftable that are locked are not merged
+# in: reftable
+# needs git: 2.55
+# exits: 255 255 255
+history 2
+export GIT_TEST_REFTABLE_AUTOCOMPACTION=false
+for name in one two three; do
+    git update-ref refs/heads/$name HEAD
+done
+unset GIT_TEST_REFTABLE_AUTOCOMPACTION
+tables() {
+    wc -l <.git/reftable/tables.list
+}
+for line in 2 1; do
+    lock=.git/reftable/$(sed -n ${line}p .git/reftable/tables.list).lock
+    : >"$lock"
+    git pack-refs --all
+    tables
+    git pack-refs --auto
+    tables
+    git update-ref "refs/heads/more-$line" HEAD
+    tables
+    rm "$lock"
+done
+: >.git/reftable/tables.list.lock
+git -c reftable.lockTimeout=0 pack-refs --all
+rm .git/reftable/tables.list.lock
+git pack-refs --all
+tables
+git for-each-ref
+
+## settings of the blocks of reftables, and what is none
+# in: reftable
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128
+history 2
+number=0
+while [ $number -lt 200 ]; do
+    number=$((number + 1))
+    echo "create refs/heads/branch-$number HEAD"
+done | stock update-ref --stdin
+show() {
+    git "$@" pack-refs --all
+    echo "$? $*"
+    for table in $(cat .git/reftable/tables.list); do
+        wc -c <".git/reftable/$table"
+        od -An -tx1 -N 8 ".git/reftable/$table"
+    done
+}
+for size in 0 1 100 256 8192 16777215 16777216 16m -1 bad ''; do
+    show -c "reftable.blockSize=$size"
+done
+for interval in 0 1 100 65535 65536 -1 bad; do
+    show -c "reftable.restartInterval=$interval"
+done
+for switch in true false bad ''; do
+    show -c "reftable.indexObjects=$switch"
+done
+show -c reftable.blockSize
+show -c reftable.indexObjects
+
+## which commands write packed-refs again
+# in: files
+# needs git: 2.55
+history 2
+stock branch a
+stock tag -a -m x v1
+git pack-refs --all
+: >before
+touched() {
+    stat -c %i .git/packed-refs >now
+    cmp -s now before && echo the same || echo another
+    mv now before
+}
+touched
+for words in 'pack-refs' 'pack-refs --all --no-prune' 'update-ref refs/heads/new HEAD' 'update-ref -d refs/heads/new' 'update-ref refs/heads/a HEAD~1' \
+    'symbolic-ref refs/heads/s refs/heads/main' 'symbolic-ref -d refs/heads/s' 'update-ref -d refs/heads/none'; do
+    git $words
+    touched
+done
+rm before
+
+## a last line of packed-refs that is too short
+# in: files
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128
+history 2
+id=$(stock rev-parse HEAD)
+for junk in junk '# more'; do
+    printf '# pack-refs with: peeled fully-peeled sorted \n%s refs/heads/a\n%s refs/heads/b\n%s\n' $id $id "$junk" >.git/packed-refs
+    git for-each-ref
+    git for-each-ref --format='%(refname)'
+    git show-ref --verify refs/heads/a
+    git refs exists refs/heads/a
+    git update-ref -d refs/heads/a
+    git pack-refs --all
+done
+rm .git/packed-refs
+
+## packed-refs is a directory, or a link to itself
+# in: files
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 2
+for make in 'mkdir .git/packed-refs' 'ln -s packed-refs .git/packed-refs'; do
+    $make
+    git for-each-ref
+    git show-ref --exists refs/heads/none
+    git update-ref -d refs/heads/main
+    git update-ref refs/heads/new HEAD
+    git pack-refs --all
+    git reflog delete main@{0}
+    git reflog expire --all
+    rm -r .git/packed-refs
+done

@@ -465,3 +465,20 @@ printf '[extensions]\n\tfoo = bar\n' >>.git/config
 all
 sed -i /foo/d .git/config
 rm "$place"/p.*
+
+## index-pack of what has more behind the pack
+# exits: 128 128 128 128
+history 3
+echo main | stock pack-objects --revs --stdout -q >good
+for junk in x 'more words' '\0'; do
+    { cat good; printf "$junk"; } >bad
+    stock init -q --bare to.git
+    git -C to.git index-pack --stdin <bad
+    ls to.git/objects/pack | grep -v tmp_
+    git -C to.git unpack-objects -q <bad | od -c
+    rm -r to.git
+done
+stock init -q --bare to.git
+cat good good >bad
+git -C to.git index-pack --stdin --fix-thin <bad
+rm -r to.git

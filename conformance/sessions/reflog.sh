@@ -394,3 +394,19 @@ git reflog drop HEAD
 git reflog delete 'HEAD@{0}'
 git reflog exists HEAD
 stock symbolic-ref HEAD refs/heads/main
+
+## a locked stack of reftables, by exit codes
+# in: reftable
+# needs git: 2.55
+# exits: 251 251 251 255 251
+history 2
+: >.git/reftable/tables.list.lock
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=reftable.lockTimeout GIT_CONFIG_VALUE_0=0
+git reflog expire --expire=now main 2>/dev/null
+git reflog expire --expire=now --all 2>/dev/null
+git reflog delete HEAD@{0} main@{0} 2>/dev/null
+git reflog delete nothing@{0} main@{0} 2>/dev/null
+git reflog drop main 2>/dev/null
+unset GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0
+rm .git/reftable/tables.list.lock
+git reflog main

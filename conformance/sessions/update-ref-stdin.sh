@@ -387,3 +387,27 @@ printf 'symref-create refs/heads/n refs/heads/main\ncreate refs/heads/ok HEAD\n'
 printf 'create refs/heads/n HEAD\ncreate refs/heads/two HEAD\n' | git update-ref --stdin --batch-updates
 printf 'symref-create refs/heads/n refs/heads/main\n' | git update-ref --stdin
 rm -r .git/refs/heads/n
+
+## what is no commit, for a branch, with NULs
+# in: files reftable sha1 sha256
+# needs git: 2.55
+# exits: 128 128 128
+history 2
+stock tag -a -m x v1
+for name in HEAD:dir1/file1 HEAD^{tree} v1; do
+    printf "create refs/heads/x\0$name\0create refs/heads/y\0HEAD\0" | git update-ref -z --stdin
+done
+printf 'create refs/heads/x\0HEAD^{tree}\0create refs/heads/y\0HEAD\0' | git update-ref -z --stdin --batch-updates
+printf 'create refs/tags/x\0HEAD:dir1/file1\0' | git update-ref -z --stdin
+git for-each-ref
+
+## lines with a NUL
+# in: files reftable sha1 sha256
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128
+history 1
+for line in 'create refs/heads/x HEAD\0' 'create refs/heads/x HEAD\0 more' 'create refs/heads/x\0y HEAD' 'create refs/he\0ads/x HEAD' 'create refs/heads/x "HEAD\0"' \
+    'verify refs/heads/none\0' 'delete refs/heads/main\0' 'symref-create refs/heads/x refs/heads/main\0' 'start\0' '\0'; do
+    printf "$line\n" | git update-ref --stdin
+done
+git for-each-ref

@@ -328,3 +328,31 @@ history 1
 for command in symref-delete 'symref-verify refs/heads/bad..name' 'symref-delete refs/heads/main HEAD HEAD'; do
     echo "$command" | git update-ref --stdin
 done
+
+## a directory of locks in the way of a ref
+# in: files
+# needs git: 2.55
+# exits: 1 128 128 128 128 128 1
+history 2
+stock update-ref refs/heads/packed HEAD~1
+stock symbolic-ref refs/heads/symbolic refs/heads/packed
+stock pack-refs --all
+mkdir -p .git/refs/heads/none/x .git/refs/heads/packed/x .git/refs/heads/empty/x
+: >.git/refs/heads/none/x/y.lock
+: >.git/refs/heads/packed/x/y.lock
+git update-ref -d refs/heads/none
+echo 'verify refs/heads/none' | git update-ref --stdin
+for command in 'verify refs/heads/none' 'delete refs/heads/none' 'symref-create refs/heads/none refs/heads/main' 'create refs/heads/packed HEAD'; do
+    printf '%s\nupdate refs/heads/other HEAD\n' "$command" | git update-ref --stdin --batch-updates
+done
+git update-ref refs/heads/packed HEAD
+git update-ref refs/heads/packed HEAD HEAD~1
+git update-ref refs/heads/packed HEAD HEAD
+git update-ref refs/heads/packed HEAD~1 HEAD~1
+git update-ref refs/heads/symbolic HEAD HEAD~1
+echo 'verify refs/heads/empty' | git update-ref --stdin
+ls .git/refs/heads
+git for-each-ref
+git update-ref -d refs/heads/packed HEAD
+git update-ref -d refs/heads/packed HEAD~1
+git for-each-ref

@@ -104,6 +104,7 @@ pub(crate) fn subject(
         // Git's process goes there.
         repository.show_as(".".into());
     }
+    repository.config().need_values_to_open()?;
     Ok(Subject {
         repository: Arc::new(repository),
         version: ProtocolVersion::from_environment(&call.environment.protocol),

@@ -8,8 +8,9 @@ use packrace_store::parse_boolean;
 use crate::call::fatal::Fatal;
 
 /// The variables that are checked.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "GIT_ADVICE",
+    "GIT_ATTR_NOSYSTEM",
     "GIT_CONFIG_NOSYSTEM",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
     "GIT_IMPLICIT_WORK_TREE",

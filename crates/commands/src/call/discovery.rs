@@ -27,8 +27,14 @@ pub fn repository_with_replacements(call: &Call) -> Result<Repository, Fatal> {
 /// The same for a command that works at the top of the work tree, on files that have attributes.
 pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
     let repository = checked(call, find(call, call.fetching_options()?, IndexStart::Top)?)?;
-    repository.check_attribute_tree()?;
+    check_attributes(call, &repository)?;
     Ok(repository)
+}
+
+/// Refuses variables about attributes that make no sense: for what looks attributes up.
+pub fn check_attributes(call: &Call, repository: &Repository) -> Result<(), Fatal> {
+    call.environment.booleans.check(&["GIT_ATTR_NOSYSTEM"])?;
+    Ok(repository.check_attribute_tree()?)
 }
 
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
@@ -101,6 +107,7 @@ fn find(call: &Call, mut options: OpenOptions, index_start: IndexStart) -> Resul
     }
     // It is read, and wrong values are refused, also where it does not matter.
     repository.config().boolean("core.bare")?;
+    repository.config().need_values_to_open()?;
     if call.environment.init.work_tree.is_none() {
         check_work_tree(call, &repository)?;
     }

@@ -54,6 +54,7 @@ impl Mailmap {
     pub fn load(call: &Call, objects: &ListedObjects<'_>) -> Result<Self, Fatal> {
         let mut mailmap = Mailmap::default();
         let config = objects.repository.config();
+        config.need_values(&["mailmap.file", "mailmap.blob"])?;
         let (base, is_bare) = place(call, objects.repository)?;
         if !is_bare {
             mailmap.add_file(&base, Path::new(FILE_NAME), false);

@@ -11,6 +11,13 @@ pub(super) fn missing_value(entry: &ConfigEntry, shown: Option<&Path>) -> Error 
     bad_setting(entry, format!("missing value for '{}'", entry.name_text()), shown)
 }
 
+/// The same, where it keeps the repository from being opened.
+pub(super) fn unopened(entry: &ConfigEntry, shown: &Path) -> Error {
+    let why = format!("missing value for '{}'", entry.name_text());
+    Reason::Setting { why, place: format!("bad config line {} in file {}", line(entry), shown.display()) }
+        .into()
+}
+
 /// That an entry is wrong, and why.
 pub(super) fn bad_setting(entry: &ConfigEntry, why: String, shown: Option<&Path>) -> Error {
     let name = entry.name_text();

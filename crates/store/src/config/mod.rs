@@ -22,7 +22,7 @@ use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use bad_setting::missing_value;
+use bad_setting::{missing_value, unopened};
 use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
@@ -99,11 +99,15 @@ impl Config {
 
     /// What messages call the file of an entry, if it has one.
     fn shown_file(&self, entry: &ConfigEntry) -> Option<PathBuf> {
+        let path = self.opened_file(entry)?;
+        Some(path.strip_prefix(".").map_or_else(|_| path.clone(), Path::to_owned))
+    }
+
+    /// What they call it when the repository is opened.
+    fn opened_file(&self, entry: &ConfigEntry) -> Option<PathBuf> {
         let path = entry.file.as_deref()?;
-        let below = self.shown.as_ref().and_then(|(dir, shown)| {
-            let path = shown.join(path.strip_prefix(dir).ok()?);
-            Some(path.strip_prefix(".").map_or_else(|_| path.clone(), Path::to_owned))
-        });
+        let below =
+            self.shown.as_ref().and_then(|(dir, shown)| Some(shown.join(path.strip_prefix(dir).ok()?)));
         Some(below.unwrap_or_else(|| path.to_owned()))
     }
 
@@ -298,6 +302,16 @@ impl Config {
     /// As above, in protected configuration only, where git looks for no others.
     pub fn need_protected_values(&self, names: &[&str]) -> Result<(), Error> {
         self.need_values_of(names, ConfigScope::is_protected)
+    }
+
+    /// Fails if the repository sets something without a value that git reads to open it.
+    pub fn need_values_to_open(&self) -> Result<(), Error> {
+        let names: [&[u8]; 2] = [b"core.worktree", b"extensions.partialclone"];
+        let missing = |entry: &&ConfigEntry| {
+            entry.value.is_none() && entry.scope == ConfigScope::Local && names.contains(&&*entry.name)
+        };
+        let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
+        Err(unopened(entry, &self.opened_file(entry).unwrap_or_default()))
     }
 
     fn need_values_of(&self, names: &[&str], is_wanted: impl Fn(ConfigScope) -> bool) -> Result<(), Error> {
