@@ -3,19 +3,27 @@
 use std::path::Path;
 
 use super::entry::ConfigEntry;
-use super::includes;
+use super::{Config, ConfigScope, includes};
 use crate::error::{Error, Reason};
+
+impl Config {
+    /// Fails if the repository sets something without a value that git reads to open it.
+    pub fn need_values_to_open(&self) -> Result<(), Error> {
+        let names: [&[u8]; 2] = [b"core.worktree", b"extensions.partialclone"];
+        let missing = |entry: &&ConfigEntry| {
+            entry.value.is_none() && entry.scope == ConfigScope::Local && names.contains(&&*entry.name)
+        };
+        let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
+        let why = format!("missing value for '{}'", entry.name_text());
+        let path = self.opened_file(entry).unwrap_or_default();
+        let place = format!("bad config line {} in file {}", line(entry), path.display());
+        Err(Reason::Setting { why, place }.into())
+    }
+}
 
 /// That an entry needs a value and has none; `shown` is what its file is called.
 pub(super) fn missing_value(entry: &ConfigEntry, shown: Option<&Path>) -> Error {
     bad_setting(entry, format!("missing value for '{}'", entry.name_text()), shown)
-}
-
-/// The same, where it keeps the repository from being opened.
-pub(super) fn unopened(entry: &ConfigEntry, shown: &Path) -> Error {
-    let why = format!("missing value for '{}'", entry.name_text());
-    Reason::Setting { why, place: format!("bad config line {} in file {}", line(entry), shown.display()) }
-        .into()
 }
 
 /// That an entry is wrong, and why.

@@ -22,7 +22,7 @@ use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use bad_setting::{missing_value, unopened};
+use bad_setting::missing_value;
 use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
@@ -302,16 +302,6 @@ impl Config {
     /// As above, in protected configuration only, where git looks for no others.
     pub fn need_protected_values(&self, names: &[&str]) -> Result<(), Error> {
         self.need_values_of(names, ConfigScope::is_protected)
-    }
-
-    /// Fails if the repository sets something without a value that git reads to open it.
-    pub fn need_values_to_open(&self) -> Result<(), Error> {
-        let names: [&[u8]; 2] = [b"core.worktree", b"extensions.partialclone"];
-        let missing = |entry: &&ConfigEntry| {
-            entry.value.is_none() && entry.scope == ConfigScope::Local && names.contains(&&*entry.name)
-        };
-        let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
-        Err(unopened(entry, &self.opened_file(entry).unwrap_or_default()))
     }
 
     fn need_values_of(&self, names: &[&str], is_wanted: impl Fn(ConfigScope) -> bool) -> Result<(), Error> {

@@ -273,6 +273,7 @@ fn has_head(git_dir: &Path) -> bool {
 fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, RepositoryFormat), Error> {
     let mut config = Config::around(&options.config, including(&options.git_dir))?;
     config.add_local(common_dir, including(&options.git_dir))?;
+    config.need_values_to_open()?;
     let format = RepositoryFormat::of(&config)?;
     Ok((config, format))
 }

@@ -67,7 +67,7 @@ impl Repository {
     /// The value of this `core.worktree`.
     pub fn work_tree_setting(&self) -> Option<&[u8]> {
         let own = self.config.own_entries().filter(|(name, _)| *name == b"core.worktree");
-        own.last().filter(|_| !self.is_linked()).map(|(_, value)| value.unwrap_or_default())
+        own.last().filter(|_| !self.is_linked()).and_then(|(_, value)| value)
     }
 
     fn is_linked(&self) -> bool {

@@ -54,7 +54,7 @@ pub(super) fn rename(lock: LockFile, path: &Path, name: &[u8]) -> Result<(), Ref
         remove_tree(path, false)?;
     }
     lock.rename().map_err(|source| match is_dir(path) {
-        true => RefError::Write(format!("couldn't set '{}'", String::from_utf8_lossy(name))),
+        true => RefError::Conflict(format!("couldn't set '{}'", String::from_utf8_lossy(name))),
         false => RefError::Io { path: path.to_owned(), source },
     })
 }
