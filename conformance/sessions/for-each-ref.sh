@@ -660,3 +660,13 @@ done
 git for-each-ref --format='%(rest:x)'
 git for-each-ref --format='[%(body:)]'
 git for-each-ref --format='[%(*symref)]'
+
+## settings of mailmaps without a value
+# needs git: 2.55
+# exits: 128 128 128 128
+history 1
+for name in file blob; do
+    git -c mailmap.$name for-each-ref --format='%(authorname:mailmap)'
+    git -c mailmap.$name for-each-ref --format='%(authorname)'
+    git -c mailmap.$name for-each-ref --sort=authoremail:mailmap
+done

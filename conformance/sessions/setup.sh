@@ -582,3 +582,35 @@ stock -C linked config --worktree index.version 4
 git -C linked update-index --force-write-index
 printf '[x\n' >>.git/worktrees/linked/config.worktree
 git -C linked add -u
+
+## settings without a value that keep a repository closed
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 1
+cp .git/config saved
+for setting in 'core worktree' 'extensions partialClone'; do
+    printf '[%s]\n\t%s\n' ${setting% *} ${setting#* } >>.git/config
+    git show-ref
+    git update-ref refs/heads/new HEAD
+    git add dir1
+    git hash-object dir1/file1
+    git init -q
+    git upload-pack --advertise-refs .
+    (cd dir1 && git for-each-ref)
+    cp saved .git/config
+done
+git -c core.worktree show-ref
+
+## a variable of attributes that is no boolean
+# needs git: 2.55
+# exits: 128 128 128
+history 1
+echo '* text' >.gitattributes
+echo new >dir1/file1
+GIT_ATTR_NOSYSTEM=x git add .
+GIT_ATTR_NOSYSTEM=x git hash-object .gitattributes
+GIT_ATTR_NOSYSTEM=x git hash-object --no-filters .gitattributes
+GIT_ATTR_NOSYSTEM=x git update-index dir1/file1
+GIT_ATTR_NOSYSTEM=x git show-ref
+GIT_ATTR_NOSYSTEM=x git write-tree
+GIT_ATTR_NOSYSTEM= git add .
