@@ -59,10 +59,7 @@ fn failed(error: Error) -> Fatal {
     if error.kind() != ErrorKind::Corrupt {
         return error.into();
     }
-    let lines = format!(
-        "fatal: {}\nerror: git upload-pack: git-pack-objects died with error.\n",
-        harmless(&error.to_string())
-    );
+    let lines = harmless(&error.lines()) + "error: git upload-pack: git-pack-objects died with error.\n";
     let aborting = "git upload-pack: aborting due to possible repository corruption on the remote side.";
     Fatal::new(aborting).after(lines)
 }

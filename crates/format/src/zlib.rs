@@ -5,7 +5,7 @@
 //! length cannot be trusted before bytes confirm it: the first bytes of a loose object, and contents above
 //! [`ONE_SHOT_LIMIT`].
 
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 
 pub use packrace_os::inflate::StreamInflater;
@@ -62,7 +62,7 @@ impl Inflater {
         out.truncate(if result.is_ok() { produced } else { 0 });
         match result {
             Ok(_) => Ok(()),
-            Err(_) => Err(Error::new(FORMAT, "damaged stream", consumed)),
+            Err(error) => Err(Error::new(FORMAT, data_error(&error), consumed)),
         }
     }
 
@@ -99,7 +99,8 @@ impl Inflater {
             Err(DecompressionError::InsufficientSpace) => {
                 Err(Error::new(FORMAT, "content is longer than announced", size as u64))
             }
-            Err(DecompressionError::BadData) => Err(Error::new(FORMAT, "damaged stream", 0)),
+            // To find out what is wrong.
+            Err(DecompressionError::BadData) => self.inflate_piecewise(input, size, out),
         }
     }
 
@@ -118,7 +119,7 @@ impl Inflater {
             let input = &input[consumed as usize..];
             let status = stream
                 .decompress(input, &mut out[produced..], FlushDecompress::None)
-                .map_err(|_| Error::new(FORMAT, "damaged stream", consumed))?;
+                .map_err(|error| Error::new(FORMAT, data_error(&error), consumed))?;
             let produced_now = stream.total_out() as usize;
             if produced_now > size {
                 return Err(Error::new(FORMAT, "content is longer than announced", size as u64));
@@ -146,6 +147,31 @@ impl Inflater {
         self.streaming.get_or_insert_with(|| Decompress::new(true))
     }
 }
+
+/// What is wrong with a stream, in git's words around those of zlib.
+fn data_error(error: &DecompressError) -> &'static str {
+    let end = format!(" ({})", error.message().unwrap_or_default());
+    DATA_ERRORS.into_iter().find(|words| words.ends_with(&end)).unwrap_or("damaged stream")
+}
+
+/// With the messages of zlib.
+const DATA_ERRORS: [&str; 15] = [
+    "inflate: data stream error (incorrect header check)",
+    "inflate: data stream error (unknown compression method)",
+    "inflate: data stream error (invalid window size)",
+    "inflate: data stream error (invalid block type)",
+    "inflate: data stream error (invalid stored block lengths)",
+    "inflate: data stream error (too many length or distance symbols)",
+    "inflate: data stream error (invalid code lengths set)",
+    "inflate: data stream error (invalid bit length repeat)",
+    "inflate: data stream error (invalid code -- missing end-of-block)",
+    "inflate: data stream error (invalid literal/lengths set)",
+    "inflate: data stream error (invalid distances set)",
+    "inflate: data stream error (invalid literal/length code)",
+    "inflate: data stream error (invalid distance code)",
+    "inflate: data stream error (invalid distance too far back)",
+    "inflate: data stream error (incorrect data check)",
+];
 
 impl Default for Inflater {
     fn default() -> Self {
@@ -320,7 +346,9 @@ mod tests {
 
     #[test]
     fn lengths_that_nothing_backs() {
-        check(b"", 0, Err("damaged stream"));
+        check(b"", 0, Err("stream is cut off"));
+        check(b"x\x9c\xff", 0, Err("inflate: data stream error (invalid block type)"));
+        check(b"junk", 0, Err("inflate: data stream error (incorrect header check)"));
         check(b"x\x9c", 1 << 20, Err("stream is too short for its content"));
         let mut out = Vec::new();
         assert!(Inflater::new().inflate_exact(b"x\x9c", usize::MAX, &mut out).is_err());

@@ -87,6 +87,18 @@ impl Error {
         matches!(&self.0, Reason::Store(error) if error.is_fault())
     }
 
+    /// What git says if it is more than one line: the lines of `error:`, and the last message.
+    pub fn in_git_words(&self) -> Option<(String, String)> {
+        match &self.0 {
+            Reason::MissingParent { parent, child } => Some((
+                format!("error: Could not read {parent}\n"),
+                format!("Failed to traverse parents of commit {child}"),
+            )),
+            Reason::Store(error) => error.in_git_words(),
+            _ => None,
+        }
+    }
+
     /// Whether an object could be read if there is another copy of it or of its delta bases.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(&self.0, Reason::DamagedEntry { .. } | Reason::WrongKind { .. })

@@ -125,6 +125,17 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// The message in lines as git prints them, in which a damaged repository may have more than one.
+    pub fn lines(&self) -> String {
+        let source = self.source.as_deref();
+        let of_objects = || source?.downcast_ref::<packrace_pack::Error>()?.in_git_words();
+        let of_store = || source?.downcast_ref::<packrace_store::Error>()?.in_git_words();
+        match of_objects().or_else(of_store) {
+            Some((before, last)) => format!("{before}fatal: {last}\n"),
+            None => format!("fatal: {}\n", self.message),
+        }
+    }
 }
 
 impl From<packrace_pack::Error> for Error {

@@ -1,6 +1,8 @@
 //! Errors that end a command.
 
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
+use packrace_pack::maintain::commit_graph::GraphError;
+use packrace_pack::maintain::pack_files::PackFilesError;
 
 use crate::call::printable::harmless;
 
@@ -37,6 +39,14 @@ impl Fatal {
             is_of_unknown_format,
             word,
             before: Vec::new(),
+        }
+    }
+
+    /// A fatal error in the lines of git, if there are several; else its own text.
+    fn in_lines(lines: Option<(String, String)>, error: impl ToString) -> Self {
+        match lines {
+            Some((before, last)) => Fatal::new(last).after(harmless(&before)),
+            None => Fatal::new(error),
         }
     }
 
@@ -114,20 +124,26 @@ impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {
         match error.bad_setting() {
             Some(place) => Fatal::new(place).after(format!("error: {error}\n")),
-            None => Fatal { is_of_unknown_format: error.is_of_unknown_format(), ..Fatal::new(error) },
+            None => Fatal {
+                is_of_unknown_format: error.is_of_unknown_format(),
+                ..Fatal::in_lines(error.in_git_words(), error)
+            },
         }
     }
 }
 
 impl From<packrace_pack::Error> for Fatal {
     fn from(error: packrace_pack::Error) -> Self {
-        Fatal::new(error)
+        Fatal::in_lines(error.in_git_words(), error)
     }
 }
 
-impl From<packrace_pack::maintain::pack_files::PackFilesError> for Fatal {
-    fn from(error: packrace_pack::maintain::pack_files::PackFilesError) -> Self {
-        Fatal::new(error)
+impl From<PackFilesError> for Fatal {
+    fn from(error: PackFilesError) -> Self {
+        match error {
+            PackFilesError::Objects(error) => error.into(),
+            error => Fatal::new(error),
+        }
     }
 }
 
@@ -138,6 +154,10 @@ impl From<packrace_maintenance::Error> for Fatal {
                 Fatal::error(&error).after(format!("warning: {}\n", not_closed_warning(&missing)))
             }
             packrace_maintenance::Error::NoBitmap => Fatal::error(error),
+            packrace_maintenance::Error::Store(error) => error.into(),
+            packrace_maintenance::Error::Objects(error)
+            | packrace_maintenance::Error::PackFiles(PackFilesError::Objects(error))
+            | packrace_maintenance::Error::CommitGraph(GraphError::Objects(error)) => error.into(),
             error => Fatal::new(error),
         }
     }

@@ -72,8 +72,11 @@ impl<'a> CommitReader<'a> {
                 continue;
             }
             let commit = match self.commit(&id) {
-                Err(error) if error.kind() == ErrorKind::Corrupt || self.kind(&id)?.is_none() => {
-                    tracing::error!("{error}");
+                Err(error) if error.kind() == ErrorKind::Corrupt && error.in_git_words().is_none() => {
+                    match self.kind(&id)? {
+                        None => tracing::error!("Could not read {id}"),
+                        Some(_) => tracing::error!("{error}"),
+                    }
                     return Err(Reason::UnparsableCommit(id).into());
                 }
                 commit => commit?,

@@ -294,7 +294,7 @@ impl<'a> Sending<'a> {
         // The text of a fault is for the log: it names a file of this machine.
         let explains = self.explains && !is_busy && error.kind() != ErrorKind::Fault;
         let text = match explains {
-            true => format!("fatal: {}\n", self.delivery.paths.for_client(&error.to_string())),
+            true => self.delivery.paths.for_client(&error.lines()).into_owned(),
             false => String::new(),
         };
         let last_words = if is_busy { BUSY.as_bytes() } else { ABORT_MESSAGE };

@@ -1,8 +1,11 @@
 //! The errors of this crate.
 
+mod git_words;
 pub(crate) mod refs;
 
 use std::path::PathBuf;
+
+use packrace_object::ObjectId;
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +45,17 @@ pub(crate) enum Reason {
     #[error("{path}: {source}")]
     Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
     #[error("loose object {id} (stored in {path}) is corrupt: {what}")]
-    DamagedLoose { id: packrace_object::ObjectId, path: PathBuf, what: &'static str },
+    DamagedLoose { id: ObjectId, path: PathBuf, what: &'static str, is_header: bool },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: &'static str },
+    #[error("packed object {id} (stored in {path}) is corrupt: {fault}")]
+    DamagedPacked { id: ObjectId, path: PathBuf, fault: Box<Error>, base: Option<ObjectId> },
     #[error("bad packed object CRC for {0}")]
-    BadCrc(packrace_object::ObjectId),
+    BadCrc(ObjectId),
     #[error("object {0} is missing")]
-    Missing(packrace_object::ObjectId),
+    Missing(ObjectId),
     #[error("could not fetch {0} from promisor remote")]
-    NotFetched(packrace_object::ObjectId),
+    NotFetched(ObjectId),
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
@@ -93,6 +98,7 @@ impl Error {
             Reason::Index { .. }
             | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
+            | Reason::DamagedPacked { .. }
             | Reason::BadCrc(_)
             | Reason::Damaged(_)
             | Reason::Missing(_)

@@ -195,7 +195,7 @@ impl ObjectReader {
         }
         if let Some(file) = self.snapshot.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| damaged_loose(&self.snapshot, id, error));
+                .map_err(|error| damaged_loose(&self.snapshot, id, error, true));
             file.check()?;
             let header = header?;
             return Ok(Some((header.kind, header.size)));
@@ -290,10 +290,10 @@ impl ObjectReader {
 
     fn inflate_loose(&mut self, id: &oid, file: &[u8], content: &mut Vec<u8>) -> Result<Kind, Error> {
         let header = loose_object::inflate_header(&mut self.inflater, file)
-            .map_err(|error| damaged_loose(&self.snapshot, id, error))?;
+            .map_err(|error| damaged_loose(&self.snapshot, id, error, true))?;
         self.check_size(header.size)?;
         loose_object::inflate(&mut self.inflater, file, content)
-            .map_err(|error| damaged_loose(&self.snapshot, id, error))
+            .map_err(|error| damaged_loose(&self.snapshot, id, error, false))
     }
 
     /// Tries the other copies of the object; `error` is the fault of the first.
@@ -304,8 +304,20 @@ impl ObjectReader {
         error: Error,
         content: &mut Vec<u8>,
     ) -> Result<Kind, Error> {
-        tracing::error!("{error}");
-        self.read_elsewhere(id, damaged, content).ok_or(error)
+        match self.read_elsewhere(id, damaged, content) {
+            Some(kind) => {
+                tracing::error!("{error}");
+                Ok(kind)
+            }
+            None => {
+                let pack = &self.snapshot.packs()[damaged.pack.0 as usize];
+                let base = |offset| {
+                    let ix = self.snapshot.ix_of_offset(damaged.pack, offset);
+                    ix.filter(|_| offset != damaged.offset).map(|ix| self.snapshot.id(ix).to_owned())
+                };
+                Err(error.of_packed(id.to_owned(), pack.path(), base))
+            }
+        }
     }
 
     /// Reads an object that is damaged here.
@@ -554,8 +566,13 @@ fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a
 }
 
 /// The error names the file that was read, which is the first of this object.
-pub(crate) fn damaged_loose(snapshot: &Snapshot, id: &oid, error: packrace_format::Error) -> Error {
+pub(crate) fn damaged_loose(
+    snapshot: &Snapshot,
+    id: &oid,
+    error: packrace_format::Error,
+    is_header: bool,
+) -> Error {
     let is_there = |path: &PathBuf| identity(path, Role::Objects).is_ok_and(|found| found.is_some());
     let path = snapshot.loose_paths(id).find(is_there).unwrap_or_default();
-    Reason::DamagedLoose { id: ObjectId::from(id), path, what: error.what }.into()
+    Reason::DamagedLoose { id: ObjectId::from(id), path, what: error.what, is_header }.into()
 }

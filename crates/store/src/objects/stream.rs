@@ -49,7 +49,7 @@ impl Snapshot {
         }
         let Some(file) = self.open_loose(id)? else { return Ok(None) };
         let header = loose_object::inflate_header(&mut Inflater::new(), &file)
-            .map_err(|error| damaged_loose(self, id, error))?;
+            .map_err(|error| damaged_loose(self, id, error, true))?;
         Ok(Some(ObjectStream::new(header.kind, header.size, file, 0, header.length)))
     }
 }
