@@ -95,7 +95,15 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         Ok(()) => progress.finish(),
         Err(_) => progress.stop(),
     }
-    Ok(finished?)
+    finished.map_err(|error| {
+        let lacks_objects = matches!(error, packrace_maintenance::Error::NotClosed(_));
+        let mut fatal = Fatal::from(error);
+        if lacks_objects {
+            // What git means for -1; `multi-pack-index write` ends with 1.
+            fatal.code = 255;
+        }
+        fatal
+    })
 }
 
 /// Makes the packs. In a trace, this is the program that git starts for it; a cruft pack is part of the same.
@@ -179,7 +187,7 @@ fn not_written(call: &Call, repository: &Repository, progress: &Progress, error:
     if let PackFilesError::NotClosed(missing) = &error {
         error_line!(call, "warning: {}", not_closed_warning(missing));
     }
-    Fatal::new(error)
+    error.into()
 }
 
 /// The option if given, else the configuration.

@@ -39,6 +39,7 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
         options: IngestOptions {
             max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
             fix_thin: true,
+            skip_unreadable: true,
             checks,
             ..IngestOptions::of(repository.config(), repository.hash_kind())?
         },

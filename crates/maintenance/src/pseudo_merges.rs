@@ -37,8 +37,10 @@ pub(crate) fn groups(
     let refs = all_refs()?;
     let mut groups = Vec::new();
     for name in names {
+        let threshold = moment(config, &format!("bitmappseudomerge.{name}.threshold"), "1.week.ago")?;
+        let stable = moment(config, &format!("bitmappseudomerge.{name}.stablethreshold"), "1.month.ago")?;
         let pattern = pattern(config, &name)?;
-        let rule = rule(config, &name)?;
+        let rule = rule(config, &name, threshold, stable)?;
         let mut by_captures: BTreeMap<Vec<u8>, Vec<ObjectId>> = BTreeMap::new();
         for (name, id) in &refs {
             if let Some(captures) = pattern.group_of(name) {
@@ -61,9 +63,7 @@ fn pattern(config: &Config, name: &str) -> Result<RefPattern, Error> {
     })
 }
 
-fn rule(config: &Config, name: &str) -> Result<PseudoMergeRule, Error> {
-    let threshold = moment(config, &format!("bitmappseudomerge.{name}.threshold"), "1.week.ago")?;
-    let stable = moment(config, &format!("bitmappseudomerge.{name}.stablethreshold"), "1.month.ago")?;
+fn rule(config: &Config, name: &str, threshold: i64, stable: i64) -> Result<PseudoMergeRule, Error> {
     if threshold < stable {
         let text = format!("pseudo-merge group '{name}' has unstable threshold before stable one");
         return Err(Error::PseudoMerges(text));
@@ -99,9 +99,8 @@ fn take<T>(default: &mut T, valid: Option<T>, key: &str, must: &str) {
 }
 
 fn moment(config: &Config, key: &str, default: &str) -> Result<i64, Error> {
-    let text = config.string(key).unwrap_or_else(|| default.into());
-    let text = String::from_utf8_lossy(&text).into_owned();
-    expiry(&text).ok_or_else(|| Error::Moment { key: key.to_owned(), value: text })
+    let wrong = || Error::Moment { key: key.to_owned(), value: default.to_owned() };
+    config.expiry(key)?.or_else(|| expiry(default)).ok_or_else(wrong)
 }
 
 fn real(config: &Config, key: &str) -> Result<Option<f64>, Error> {

@@ -23,6 +23,7 @@ fn options(hash: HashKind) -> IngestOptions {
         fix_thin: true,
         level: -1,
         refuse_duplicates: false,
+        skip_unreadable: false,
         checks: None,
     }
 }

@@ -126,12 +126,17 @@ impl Error {
         self.kind
     }
 
-    /// The message in lines as git prints them, in which a damaged repository may have more than one.
+    /// What git says if it is more than one line: the lines of `error:`, and the last message.
+    pub fn in_git_words(&self) -> Option<(String, String)> {
+        let source = self.source.as_deref()?;
+        let of_objects =
+            source.downcast_ref::<packrace_pack::Error>().and_then(packrace_pack::Error::in_git_words);
+        of_objects.or_else(|| source.downcast_ref::<packrace_store::Error>()?.in_git_words())
+    }
+
+    /// All lines that git prints.
     pub fn lines(&self) -> String {
-        let source = self.source.as_deref();
-        let of_objects = || source?.downcast_ref::<packrace_pack::Error>()?.in_git_words();
-        let of_store = || source?.downcast_ref::<packrace_store::Error>()?.in_git_words();
-        match of_objects().or_else(of_store) {
+        match self.in_git_words() {
             Some((before, last)) => format!("{before}fatal: {last}\n"),
             None => format!("fatal: {}\n", self.message),
         }

@@ -59,8 +59,8 @@ pub struct CommitGraphWrite {
     #[arg(long, hide = true)]
     pub no_max_new_filters: bool,
     /// Write a chain of files: `no-merge` always adds a file, `replace` replaces all by one.
-    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub split: Option<String>,
+    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true)]
+    pub split: Option<Option<String>>,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
     #[arg(long, value_name = "X", default_value = "2", default_value_if("no_size_multiple", "true", "0"))]
     #[arg(allow_hyphen_values = true, value_parser = numbers::integer)]

@@ -48,7 +48,7 @@ fn commands_and_options() {
 
 #[test]
 fn maintenance() {
-    check("packrace commit-graph write --reachable --split --size-multiple=3", None, "split: Some(\"\")");
+    check("packrace commit-graph write --reachable --split --size-multiple=3", None, "split: Some(None)");
     check("packrace commit-graph --object-dir=x verify --shallow", None, "shallow: true");
     check("git-commit-graph write --split=replace", None, "Some(\"replace\")");
     check("packrace commit-graph", Some(129), "commit-graph");

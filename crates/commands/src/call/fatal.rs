@@ -122,12 +122,9 @@ pub(crate) fn is_forbidden(error: &packrace_store::Error) -> bool {
 
 impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {
-        match error.bad_setting() {
-            Some(place) => Fatal::new(place).after(format!("error: {error}\n")),
-            None => Fatal {
-                is_of_unknown_format: error.is_of_unknown_format(),
-                ..Fatal::in_lines(error.in_git_words(), error)
-            },
+        Fatal {
+            is_of_unknown_format: error.is_of_unknown_format(),
+            ..Fatal::in_lines(error.in_git_words(), error)
         }
     }
 }
@@ -184,6 +181,6 @@ impl From<packrace_worktree::index::IndexError> for Fatal {
 
 impl From<packrace_server::error::Error> for Fatal {
     fn from(error: packrace_server::error::Error) -> Self {
-        Fatal::new(error)
+        Fatal::in_lines(error.in_git_words(), error)
     }
 }

@@ -89,12 +89,12 @@ impl Plan {
             multiple => multiple,
         };
         let merging = Merging { size_multiple, max_commits: number(args.max_commits) };
-        let split = match args.split.as_deref() {
+        let split = match args.split.as_ref().map(Option::as_deref) {
             None => Split::Single,
-            Some("") => Split::Merge(merging),
-            Some("no-merge") => Split::NoMerge,
-            Some("replace") => Split::Replace,
-            Some(other) => return Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
+            Some(None) => Split::Merge(merging),
+            Some(Some("no-merge")) => Split::NoMerge,
+            Some(Some("replace")) => Split::Replace,
+            Some(Some(other)) => return Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
         };
         let now = SystemTime::now();
         let before = match &args.expire_time {

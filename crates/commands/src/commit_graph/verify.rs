@@ -47,6 +47,9 @@ pub(super) fn verify(
     object_dir: Option<&Path>,
     progress: &Progress,
 ) -> Result<(), Fatal> {
+    if object_dir.unwrap_or(repository.object_dir()).join("info/commit-graph").is_dir() {
+        return Err(Fatal::error("commit-graph file is too small"));
+    }
     let files = GraphFiles::open(repository, object_dir)?;
     if files.is_cut_off() {
         let path = files.path();

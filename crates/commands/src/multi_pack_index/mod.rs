@@ -18,7 +18,7 @@ use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy};
-use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
+use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, broken_ref, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_as_it_is, repository_with};
@@ -308,6 +308,9 @@ fn bitmap_request(
 ) -> Result<BitmapRequest, Fatal> {
     let threads = available_threads();
     let Some(path) = refs_snapshot else {
+        if let Some(name) = broken_ref(repository)? {
+            return Err(Fatal::new(format!("unable to parse object: {name}")));
+        }
         return Ok(bitmaps::bitmap_request(repository, &roots(repository)?.refs, threads)?);
     };
     let mut request = bitmaps::bitmap_request(repository, &[], threads)?;

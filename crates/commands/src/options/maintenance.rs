@@ -76,8 +76,9 @@ pub struct CommitGraphWriteOptions {
     pub changed_paths: Option<bool>,
     /// Compute at most this many of them; negative: no limit; if not given: as configured.
     pub max_new_filters: Option<i64>,
-    /// Write a chain of files; `no-merge` always adds one file, `replace` writes a single new one.
-    pub split: Option<String>,
+    /// Write a chain of files; `no-merge` always adds one file, `replace` writes a single new one, without a word files are
+    /// merged.
+    pub split: Option<Option<String>>,
     /// Merge with the file below if it has at most this many times the commits of the new one.
     pub size_multiple: i64,
     /// Merge with the file below if the new one has more commits than this; 0 means no limit.

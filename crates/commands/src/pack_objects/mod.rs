@@ -166,6 +166,10 @@ impl PackObjectsJob<'_> {
     /// Plans, fetches what is missing, and plans again, until nothing is: a tree may lead to others. Also plans again
     /// if that failed beside a damaged multi-pack-index.
     fn plan_fetching(&mut self) -> Result<Planned, Fatal> {
+        if self.args.all && matches!(gaps(self.args)?, MissingObjects::Any) {
+            // Only what refs lead to may be missing.
+            check_ref_objects(self.repository)?;
+        }
         loop {
             let planned = match self.plan() {
                 Ok(planned) => planned,

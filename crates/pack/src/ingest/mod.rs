@@ -37,7 +37,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_store::publish::{
     PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack, pack_compression,
 };
-use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
+use packrace_store::{Config, Mapped, ObjectReader, ObjectStream, Snapshot};
 
 use self::content::Maker;
 use self::receive::Receiver;
@@ -84,6 +84,8 @@ pub struct IngestOptions {
     pub level: i32,
     /// Whether to refuse a pack that contains an object more than once.
     pub refuse_duplicates: bool,
+    /// Whether an object that the repository has, but that cannot be read, stays as it is. Else it is an error.
+    pub skip_unreadable: bool,
     /// Which checks to run on objects.
     pub checks: Option<Checks>,
 }
@@ -101,6 +103,7 @@ impl IngestOptions {
             fix_thin: false,
             level: pack_compression(config)?,
             refuse_duplicates: false,
+            skip_unreadable: false,
             checks: None,
         })
     }
@@ -237,12 +240,12 @@ impl Ingest {
             let entries = &indexed.entries;
             let pack = &mut || indexed.snapshot().map_err(IngestReason::from);
             indexed.found = inspector.finish(entries, pack, existing)?;
-            if options.checks.is_some_and(|checks| checks.lists_links) {
+            if options.checks.as_ref().is_some_and(|checks| checks.lists_links) {
                 indexed.found.linked.extend(bases);
             }
         }
         if let Some(existing) = existing {
-            indexed.compare(existing, options.cache_bytes)?;
+            indexed.compare(existing, &options)?;
         }
         Ok(indexed)
     }
@@ -505,7 +508,7 @@ impl IndexedPack {
     }
 
     /// Compares objects with existing ones that have the same id.
-    fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), IngestError> {
+    fn compare(&mut self, existing: &Arc<Snapshot>, options: &IngestOptions) -> Result<(), IngestError> {
         let mut known = Vec::new();
         for entry in &self.entries {
             if existing.contains(&entry.id)? {
@@ -516,27 +519,38 @@ impl IndexedPack {
             return Ok(());
         }
         let own = self.snapshot()?;
-        let (mut ours, mut theirs) = (own.reader(cache_bytes), existing.reader(cache_bytes));
+        let (mut ours, mut theirs) = (own.reader(options.cache_bytes), existing.reader(options.cache_bytes));
         for id in known {
-            let unreadable = |_| IngestReason::Existing(id);
-            let is_same = match (own.stream(&id)?, existing.stream(&id).map_err(unreadable)?) {
-                (Some(one), Some(other)) if one.size > IN_PIECES_BYTES => are_same(one, other)?,
-                _ => {
-                    let received = ours.read(&id)?;
-                    received == theirs.read(&id).map_err(unreadable)?
-                        // One of them is damaged, or it is an attack.
-                        || ExistingReader::new(existing, 0).read(&id).is_ok_and(|object| object == received)
-                }
-            };
-            if !is_same {
-                return Err(IngestReason::Collision(id).into());
+            match is_same(&id, (&own, &mut ours), (existing, &mut theirs)) {
+                Ok(true) => {}
+                Ok(false) => return Err(IngestReason::Collision(id).into()),
+                Err(IngestReason::Existing(_)) if options.skip_unreadable => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
     }
 }
 
-fn are_same(mut one: ObjectStream, mut other: ObjectStream) -> Result<bool, IngestError> {
+/// Whether an object of the pack is what the repository has under this name.
+fn is_same(
+    id: &ObjectId,
+    (own, ours): (&Arc<Snapshot>, &mut ObjectReader),
+    (existing, theirs): (&Arc<Snapshot>, &mut ObjectReader),
+) -> Result<bool, IngestReason> {
+    let unreadable = |_| IngestReason::Existing(*id);
+    match (own.stream(id)?, existing.stream(id).map_err(unreadable)?) {
+        (Some(one), Some(other)) if one.size > IN_PIECES_BYTES => are_same(one, other),
+        _ => {
+            let received = ours.read(id)?;
+            Ok(received == theirs.read(id).map_err(unreadable)?
+                // One of them is damaged, or it is an attack.
+                || ExistingReader::new(existing, 0).read(id).is_ok_and(|object| object == received))
+        }
+    }
+}
+
+fn are_same(mut one: ObjectStream, mut other: ObjectStream) -> Result<bool, IngestReason> {
     if (one.kind, one.size) != (other.kind, other.size) {
         return Ok(false);
     }

@@ -28,14 +28,7 @@ impl FilterPolicy {
     pub(super) fn of(config: &Config) -> Result<Self, Error> {
         const MAX_DEPTH: &str = "uploadpackfilter.tree.maxDepth";
         config.need_values(&[MAX_DEPTH])?;
-        let max_tree_depth = config.integer(MAX_DEPTH)?.map(|depth| {
-            let negative = || {
-                let name = MAX_DEPTH.to_ascii_lowercase();
-                Error::unavailable(format!("bad numeric config value '{depth}' for '{name}': invalid unit"))
-            };
-            u64::try_from(depth).map_err(|_| negative())
-        });
-        let max_tree_depth = max_tree_depth.transpose()?;
+        let max_tree_depth = config.bytes(MAX_DEPTH)?;
         let others = config.boolean("uploadpackfilter.allow")?.unwrap_or(true);
         let mut refused = Vec::new();
         for name in NAMES {

@@ -3,9 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::bad_setting::bad_setting;
 use super::entry::{ConfigEntry, parse_integer};
 use super::{Config, ConfigScope, normalized};
 use crate::error::Error;
+use crate::expiry::expiry;
 
 /// The default of [`Config::big_file_bytes`].
 pub const BIG_FILE_BYTES: u64 = 512 << 20;
@@ -36,6 +38,17 @@ impl Config {
             let bytes = u64::try_from(entry.integer()?).ok().filter(|bytes| bounds.contains(bytes));
             bytes.ok_or_else(|| entry.bad_number("out of range"))
         })
+    }
+
+    /// As above, for a time at which something expires.
+    pub fn expiry(&self, name: &str) -> Result<Option<i64>, Error> {
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        let text = String::from_utf8_lossy(entry.value.as_deref().unwrap_or_default());
+        let wrong = || {
+            let why = format!("'{text}' for '{}' is not a valid timestamp", entry.name_text());
+            bad_setting(entry, why, self.shown_file(entry).as_deref())
+        };
+        expiry(&text).map(Some).ok_or_else(wrong)
     }
 
     /// The size above which contents are kept out of memory if possible and are not deltified (git-config,

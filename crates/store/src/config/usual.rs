@@ -318,7 +318,10 @@ mod tests {
         config.show_as(dir.path().to_owned(), ".".into());
         let error = config.check_usual().unwrap_err();
         assert_eq!(error.to_string(), "missing value for 'user.name'");
-        let place = "bad config variable 'user.name' in file 'config' at line 6";
-        assert_eq!(error.bad_setting(), Some(place));
+        let lines = (
+            "error: missing value for 'user.name'\n",
+            "bad config variable 'user.name' in file 'config' at line 6",
+        );
+        assert_eq!(error.in_git_words(), Some((lines.0.to_owned(), lines.1.to_owned())));
     }
 }

@@ -35,6 +35,7 @@ impl Error {
                 }
                 Some((lines, format!("packed object {id} (stored in {path}) is corrupt")))
             }
+            Reason::Setting { why, place } => Some((format!("error: {why}\n"), place.clone())),
             Reason::DamagedLoose { id, path, what, is_header } => {
                 let last = format!("loose object {id} (stored in {}) is corrupt", path.display());
                 Some((of_loose(id, what, *is_header), last))

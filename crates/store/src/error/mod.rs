@@ -142,14 +142,6 @@ impl Error {
         matches!(&self.0, Reason::UnknownFormat(_))
     }
 
-    /// Where the setting is that this error is about: git says so in a line of its own, after the error.
-    pub fn bad_setting(&self) -> Option<&str> {
-        match &self.0 {
-            Reason::Setting { place, .. } => Some(place),
-            _ => None,
-        }
-    }
-
     /// Whether an object is missing in the promisor remotes, too.
     pub(crate) fn is_not_fetched(&self) -> bool {
         matches!(&self.0, Reason::NotFetched(_))

@@ -66,26 +66,32 @@ pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
     tips_by(repository, RefSnapshot::visit)
 }
 
-/// An error that names the first ref to an object that is missing: for a walk that failed, because each ref costs a lookup.
-pub fn check_ref_objects(repository: &Repository) -> Result<(), Error> {
+/// The first ref to an object that is missing. Each ref costs a lookup.
+pub fn broken_ref(repository: &Repository) -> Result<Option<String>, Error> {
     let refs = repository.refs().snapshot(&[]).map_err(Reason::Refs)?;
     let mut objects = StoredObjects::new(&repository.snapshot()?);
-    let mut result = Ok(());
+    let mut result = Ok(None);
     let visited = refs.visit(b"refs/", &mut |record| {
         let Target::Direct { id, .. } = record.target else { return ControlFlow::Continue(()) };
         result = match objects.kind(&id) {
             Ok(Some(_)) => return ControlFlow::Continue(()),
-            Ok(None) => {
-                Err(Reason::Refs(RefError::Bad(String::from_utf8_lossy(record.name).into_owned())).into())
-            }
+            Ok(None) => Ok(Some(String::from_utf8_lossy(record.name).into_owned())),
             Err(error) => Err(error),
         };
         ControlFlow::Break(())
     });
     visited.map_err(Reason::Refs)?;
-    result?;
-    // A HEAD that points to no branch.
+    result
+}
+
+/// An error that names the first ref, or a HEAD that points to no branch, whose object is missing: for a walk that failed.
+pub fn check_ref_objects(repository: &Repository) -> Result<(), Error> {
+    if let Some(name) = broken_ref(repository)? {
+        return Err(Reason::Refs(RefError::Bad(name)).into());
+    }
+    let refs = repository.refs().snapshot(&[]).map_err(Reason::Refs)?;
     let head = refs.resolve(b"HEAD").map_err(Reason::Refs)?;
+    let mut objects = StoredObjects::new(&repository.snapshot()?);
     match head.map(|head| objects.kind(&head.id)).transpose()? {
         Some(None) => Err(Reason::Refs(RefError::Bad("HEAD".to_owned())).into()),
         Some(Some(_)) | None => Ok(()),
