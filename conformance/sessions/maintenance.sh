@@ -1326,3 +1326,42 @@ git pack-objects -q --all --stdout </dev/null
 git repack -Adq
 stock symbolic-ref HEAD refs/heads/none
 git repack -adq
+
+## refs to missing objects, wrong settings and a directory in place of a commit-graph
+# needs git: 2.55
+# exits: 1 128 128 128 128 128 128
+history 3
+mkdir .git/objects/info/commit-graph
+git commit-graph verify
+rmdir .git/objects/info/commit-graph
+git commit-graph write --reachable --split=
+git -c bitmapPseudoMerge.a.pattern=refs/ -c bitmapPseudoMerge.a.threshold=foo repack -adqb
+git -c bitmapPseudoMerge.a.stableThreshold=foo repack -adqb
+git -c bitmapPseudoMerge.a.threshold=1.day.ago repack -adqb
+stock repack -adq
+echo 1234567890123456789012345678901234567890 >.git/refs/heads/gone
+git multi-pack-index write --bitmap
+git pack-objects --all --stdout -q --missing=allow-any </dev/null
+rm .git/refs/heads/gone
+
+## a multi-pack-index of a borrower that lacks objects for its bitmap
+# needs git: 2.55
+# exits: 255
+history 6 base
+stock -C base repack -adqb
+stock clone -q -s base to
+cd to
+commit one
+git repack -q -d --geometric=2 --write-midx -b
+
+## unpack-objects beside an object that cannot be read
+# needs git: 2.55
+history 2
+echo HEAD | stock pack-objects --revs --stdout -q >pack
+file=.git/objects/$(stock rev-parse HEAD | sed 's,..,&/,')
+chmod u+w "$file"
+cp "$file" good
+echo junk >"$file"
+git unpack-objects -q <pack
+cp good "$file"
+rm good pack

@@ -482,3 +482,48 @@ for version in 1, 2, 10 10, , 2,0x10, junk, -1; do
     git pack-objects -q --all --index-version=$version out </dev/null
 done
 git pack-objects -q --all --index-version=02,0x10 --stdout </dev/null | git unpack-objects -n -q
+
+## a commit is missing
+# needs git: 2.55
+# exits: 128 128 128 128
+history 6
+file=.git/objects/$(stock rev-parse HEAD~3 | sed 's,..,&/,')
+rm -f "$file"
+git pack-objects --all --stdout -q </dev/null
+echo HEAD | git pack-objects --revs --stdout -q
+git repack -aq
+git clone -q --bare --no-local . to.git 2>&1 | grep '^remote: [ef]'
+
+## objects that are damaged, in packs and alone
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128
+# named ERRORS: without the directory, which ours gives in full
+named() { sed 's,\(stored in\|from\) [^ ]*objects/,\1 ,'; }
+told() {
+    git pack-objects --all --stdout -q </dev/null 2>&1 >/dev/null | named
+    git repack -adfq 2>&1 | named
+}
+history 6
+stock repack -adq
+pack=$(echo .git/objects/pack/*.pack)
+chmod u+w "$pack"
+cp "$pack" whole
+for what in HEAD~2 HEAD~2^{tree}; do
+    at=$(stock verify-pack -v "$pack" | grep "^$(stock rev-parse $what)" | awk '{print $5}')
+    printf '\377\377\377\377' | dd of="$pack" bs=1 seek=$((at + 4)) conv=notrunc status=none
+    told
+    cp whole "$pack"
+done
+stock unpack-objects -q <whole
+mv "$pack" whole
+rm -f .git/objects/pack/*
+stock unpack-objects -q <whole
+file=.git/objects/$(stock rev-parse HEAD~2 | sed 's,..,&/,')
+chmod u+w "$file"
+cp "$file" good
+echo junk >"$file"
+told
+cp good "$file"
+truncate -s 30 "$file"
+told
+cp good "$file"

@@ -446,7 +446,7 @@ stock -C pr for-each-ref
 rm -rf pr
 
 ## settings of a server that receives
-# exits: 128 128 128
+# exits: 128 128
 # needs git: 2.55
 history 1 src
 stock init -q --bare to.git

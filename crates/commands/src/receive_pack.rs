@@ -55,7 +55,6 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     push.subject.repository.check_settings()?;
     let config = push.subject.repository.config();
     config.need_values(&NEEDED)?;
-    config.check_trust_level()?;
     trace::negotiated(push.subject.version as u8);
     let input = call.streams.source(None).map_err(Fatal::new)?;
     let (mut input, mut client) = traced(call, "receive-pack", input, client(call)?);

@@ -98,6 +98,7 @@ impl CertificateCheck {
 impl CertificateChecker<'_> {
     /// Stores the certificate; checks its signature and its nonce.
     pub(super) fn check(&self, certificate: &Certificate) -> Result<CertificateCheck, Error> {
+        self.call.subject.repository.config().check_trust_level()?;
         Ok(CertificateCheck {
             id: self.store(certificate)?,
             signature: self.verify(certificate),

@@ -80,8 +80,7 @@ impl PushSettings {
             "receive.certNonceSeed",
             "receive.procReceiveRefs",
         ])?;
-        // Refused as by git, although others use them.
-        config.check_trust_level()?;
+        // Refused as by git, although another program uses it.
         config.boolean("receive.autogc")?;
         let hidden = config.strings_of(&["transfer.hideRefs", "receive.hideRefs"]);
         let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);

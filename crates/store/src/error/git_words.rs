@@ -29,9 +29,15 @@ impl Error {
             Reason::DamagedPacked { id, path, fault, base } => {
                 let path = path.display();
                 let mut lines = format!("error: {}\n", of_fault(fault));
-                if let (Some(base), Reason::DamagedEntry { offset, .. }) = (base, &fault.0) {
-                    let base = format!("delta base object {base} at offset {offset} from {path}");
-                    lines += &format!("error: failed to read {base}\n");
+                if let Reason::DamagedEntry { offset, delta_at, .. } = &fault.0 {
+                    if let Some(at) = delta_at {
+                        lines +=
+                            &format!("error: failed to unpack compressed delta at offset {at} from {path}\n");
+                    }
+                    if let Some(base) = base {
+                        let base = format!("delta base object {base} at offset {offset} from {path}");
+                        lines += &format!("error: failed to read {base}\n");
+                    }
                 }
                 Some((lines, format!("packed object {id} (stored in {path}) is corrupt")))
             }

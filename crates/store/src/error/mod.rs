@@ -47,7 +47,7 @@ pub(crate) enum Reason {
     #[error("loose object {id} (stored in {path}) is corrupt: {what}")]
     DamagedLoose { id: ObjectId, path: PathBuf, what: &'static str, is_header: bool },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
-    DamagedEntry { pack: String, offset: u64, what: &'static str },
+    DamagedEntry { pack: String, offset: u64, what: &'static str, delta_at: Option<u64> },
     #[error("packed object {id} (stored in {path}) is corrupt: {fault}")]
     DamagedPacked { id: ObjectId, path: PathBuf, fault: Box<Error>, base: Option<ObjectId> },
     #[error("bad packed object CRC for {0}")]

@@ -259,7 +259,10 @@ impl PackSet {
             if !located.is_empty() {
                 let (pack, offset) = (self.packs[at.pack.0 as usize].name().to_owned(), at.offset);
                 let what = "the entry is not in the index";
-                tracing::error!("{}", Error::from(Reason::DamagedEntry { pack, offset, what }));
+                tracing::error!(
+                    "{}",
+                    Error::from(Reason::DamagedEntry { pack, offset, what, delta_at: None })
+                );
             }
             located
         });

@@ -500,9 +500,12 @@ impl ObjectReader {
             self.check_crc(at)?;
         }
         let stored = stored(&self.snapshot, at, header);
-        self.inflater
-            .inflate_exact(stored, header.size as usize, out)
-            .map_err(|error| self.damaged(at, error.what))
+        self.inflater.inflate_exact(stored, header.size as usize, out).map_err(|error| {
+            let pack = self.snapshot.packs()[at.pack.0 as usize].name().to_owned();
+            let is_delta = !matches!(header.kind, EntryKind::Object(_));
+            let delta_at = is_delta.then_some(at.offset + header.length as u64);
+            Reason::DamagedEntry { pack, offset: at.offset, what: error.what, delta_at }.into()
+        })
     }
 
     fn check_crc(&self, at: Location) -> Result<(), Error> {
@@ -556,7 +559,7 @@ impl ObjectReader {
 
     fn damaged(&self, at: Location, what: &'static str) -> Error {
         let pack = self.snapshot.packs()[at.pack.0 as usize].name().to_owned();
-        Reason::DamagedEntry { pack, offset: at.offset, what }.into()
+        Reason::DamagedEntry { pack, offset: at.offset, what, delta_at: None }.into()
     }
 }
 
