@@ -14,9 +14,12 @@ impl Error {
         path: PathBuf,
         base: impl FnOnce(u64) -> Option<ObjectId>,
     ) -> Self {
-        let base = match self.0 {
-            Reason::DamagedEntry { offset, .. } => base(offset),
-            Reason::BadCrc(_) => None,
+        let base = match &self.0 {
+            // The base may be in another pack.
+            Reason::DamagedEntry { pack, offset, .. } if path.ends_with(format!("{pack}.pack")) => {
+                base(*offset)
+            }
+            Reason::DamagedEntry { .. } | Reason::BadCrc(_) => None,
             _ => return self,
         };
         Reason::DamagedPacked { id, path, fault: Box::new(self), base }.into()
