@@ -497,7 +497,7 @@ git clone -q --bare --no-local . to.git 2>&1 | grep '^remote: [ef]'
 ## objects that are damaged, in packs and alone
 # needs git: 2.55
 # exits: 128 128 128 128 128 128 128 128
-# named ERRORS: without the directory, which ours gives in full
+# named ERRORS, without the directory, which ours gives in full
 named() { sed 's,\(stored in\|from\) [^ ]*objects/,\1 ,'; }
 told() {
     git pack-objects --all --stdout -q </dev/null 2>&1 >/dev/null | named

@@ -1536,7 +1536,7 @@ git stash show --name-status --name-only nope
 
 ## a lock that nothing needs
 # exits: 1 1 1
-# masks: Unable to create
+# masks: words
 history 2
 : >.git/index.lock
 git stash create

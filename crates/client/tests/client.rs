@@ -55,8 +55,8 @@ impl Listener for HeardAnswer {
         self.text.extend_from_slice(text);
     }
 
-    fn received(&mut self, bytes: usize, ingest: &Ingest) {
-        self.bytes += bytes;
+    fn received(&mut self, bytes: &[u8], ingest: &Ingest) {
+        self.bytes += bytes.len();
         assert!(ingest.received().0 <= ingest.received().1);
     }
 }
