@@ -95,15 +95,17 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         Ok(()) => progress.finish(),
         Err(_) => progress.stop(),
     }
-    finished.map_err(|error| {
-        let lacks_objects = matches!(error, packrace_maintenance::Error::NotClosed(_));
-        let mut fatal = Fatal::from(error);
-        if lacks_objects {
-            // What git means for -1; `multi-pack-index write` ends with 1.
-            fatal.code = 255;
-        }
-        fatal
-    })
+    finished.map_err(not_finished)
+}
+
+fn not_finished(error: packrace_maintenance::Error) -> Fatal {
+    let lacks_objects = matches!(error, packrace_maintenance::Error::NotClosed(_));
+    let mut fatal = Fatal::from(error);
+    if lacks_objects {
+        // What git means for -1; `multi-pack-index write` ends with 1.
+        fatal.code = 255;
+    }
+    fatal
 }
 
 /// Makes the packs. In a trace, this is the program that git starts for it; a cruft pack is part of the same.
