@@ -605,7 +605,7 @@ id=$(stock rev-parse HEAD)
 tree=$(stock rev-parse HEAD^{tree})
 printf '# pack-refs with: peeled fully-peeled sorted \n%s refs/heads/main\n^%s\n%s refs/tags/v1\n^%s\n' $id $tree $(stock rev-parse v1) $tree >.git/packed-refs
 rm .git/refs/heads/main .git/refs/tags/v1
-git for-each-ref --format='%(refname) %(objecttype) [%(*objectname)] [%(*objecttype)] [%(*subject)]'
+git for-each-ref --format='%(refname) %(objecttype) [%(*objecttype)] [%(*subject)]'
 git for-each-ref --points-at $tree
 git for-each-ref --points-at HEAD
 git for-each-ref --contains HEAD

@@ -1343,6 +1343,7 @@ echo 1234567890123456789012345678901234567890 >.git/refs/heads/gone
 git multi-pack-index write --bitmap
 git pack-objects --all --stdout -q --missing=allow-any </dev/null
 rm .git/refs/heads/gone
+rm -f .git/objects/pack/tmp_*
 
 ## a multi-pack-index of a borrower that lacks objects for its bitmap
 # needs git: 2.55

@@ -54,13 +54,13 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     served.map_err(failed)
 }
 
-/// Of a damaged repository, the words of the two processes that git would have run; what the first says goes to the client.
+/// Of a damaged repository, the words of the two processes that git would have run. In git, what the first says goes to the client
+/// only, which may have asked for no side-band.
 fn failed(error: Error) -> Fatal {
     if error.kind() != ErrorKind::Corrupt {
         return error.into();
     }
-    let reason = if error.was_told() { String::new() } else { harmless(&error.lines()) };
-    let lines = reason + "error: git upload-pack: git-pack-objects died with error.\n";
+    let lines = harmless(&error.lines()) + "error: git upload-pack: git-pack-objects died with error.\n";
     let aborting = "git upload-pack: aborting due to possible repository corruption on the remote side.";
     Fatal::new(aborting).after(lines)
 }

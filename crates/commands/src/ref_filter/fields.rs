@@ -174,6 +174,10 @@ impl<'a> Values<'a> {
     }
 
     fn write_of_object(&mut self, item: &RefItem<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        if let (Field::ObjectName(form), Peeled::To(id), true) = (&atom.field, item.peeled, atom.is_deref) {
+            // An id is worth no look at the object: what the store says of a tag is believed.
+            return self.write_id(&id, *form, out);
+        }
         let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(()) };
         if let Field::ObjectName(form) = atom.field {
             return self.write_id(&id, form, out);

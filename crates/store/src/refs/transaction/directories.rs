@@ -48,15 +48,22 @@ pub(super) fn is_dir(path: &Path) -> bool {
     packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir))
 }
 
-/// Renames a lock to its ref; empty directories may be in the way.
-pub(super) fn rename(lock: LockFile, path: &Path, name: &[u8]) -> Result<(), RefError> {
-    if is_dir(path) {
-        remove_tree(path, false)?;
+/// Removes empty directories where a ref gets its file.
+pub(super) fn make_way(path: &Path, name: &[u8]) -> Result<(), RefError> {
+    if !is_dir(path) {
+        return Ok(());
     }
-    lock.rename().map_err(|source| match is_dir(path) {
-        true => RefError::Conflict(format!("couldn't set '{}'", String::from_utf8_lossy(name))),
-        false => RefError::Io { path: path.to_owned(), source },
-    })
+    remove_tree(path, false)?;
+    match is_dir(path) {
+        true => Err(RefError::Conflict(format!("couldn't set '{}'", String::from_utf8_lossy(name)))),
+        false => Ok(()),
+    }
+}
+
+/// Renames a lock to its ref.
+pub(super) fn rename(lock: LockFile, path: &Path, name: &[u8]) -> Result<(), RefError> {
+    make_way(path, name)?;
+    lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })
 }
 
 /// Removes the empty directories above a removed ref or log, except `refs/heads` and the like.

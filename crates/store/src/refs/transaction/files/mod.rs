@@ -27,7 +27,7 @@ use super::super::files::{LooseFile, LooseValue, read_loose};
 use super::super::packed_file::PackedFile;
 use super::super::{LogEntry, MAX_LINKS, RefDirs, RefError, is_per_worktree, reflog};
 use super::directories::{
-    Listings, clear_way, first_file, is_dir, remove_empty_parents, remove_tree, rename,
+    Listings, clear_way, first_file, is_dir, make_way, remove_empty_parents, remove_tree, rename,
 };
 use super::sync::sync_all;
 use super::{
@@ -148,7 +148,7 @@ impl FileLocks {
                     self.packed.refresh(&self.dirs, self.hash)?;
                 }
                 let packed = self.locked_as_packed(&step.name)?;
-                // What is in the way of the file of a packed ref shows when that is renamed.
+                // What is in the way of the file of a packed ref shows when all else is right.
                 if matches!(packed, LockedRef::Held(None))
                     && let Some(cause) = self.clear_for(at, step)?
                 {
@@ -227,8 +227,12 @@ impl FileLocks {
         let is_refused: HashSet<usize> = refused.iter().map(|refusal| refusal.edit).collect();
         self.taken.retain(|at, _| !is_refused.contains(&steps[*at].edit));
         for (at, taken) in &mut self.taken {
-            let Taken::Lock { lock, .. } = taken else { continue };
+            let Taken::Lock { lock, is_new } = taken else { continue };
             let step = &steps[*at];
+            if *is_new && step.old.is_some() && step.writes_value() {
+                // A packed ref may get a file where a directory is. Git finds out later, when other refs have changed.
+                make_way(&self.dirs.path_of(&step.name), &step.name)?;
+            }
             let line = match &step.change {
                 _ if !step.writes_value() => continue,
                 RefChange::Verify | RefChange::Delete => continue,
