@@ -71,6 +71,7 @@ const HARMLESS: &[&str] = &[
     "core.eol",
     "core.filemode",
     "core.filesreflocktimeout",
+    "core.fsmonitorhookversion",
     "core.fsync",
     "core.fsyncmethod",
     "core.fsyncobjectfiles",
@@ -297,13 +298,15 @@ const SECTIONS: [&str; 13] = [
 ];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
-const BY_KEY: [&str; 13] = [
+const BY_KEY: [&str; 15] = [
     "string",
     "strings",
     "boolean",
     "integer",
     "small_integer",
     "bytes",
+    "bytes_within",
+    "expiry",
     "path",
     "protected_strings",
     "protected_boolean",
