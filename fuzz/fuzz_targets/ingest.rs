@@ -22,6 +22,7 @@ fuzz_target!(|input: &[u8]| {
         max_objects: None,
         max_unpacked: Some(MaxUnpacked { bytes: 64 << 20, times_pack: 2000 }),
         fix_thin: false,
+        skip_unreadable: false,
         level: 1,
         refuse_duplicates: settings >> 2 & 1 == 1,
         checks: (settings >> 3 & 1 == 1).then(|| Checks {
