@@ -1,4 +1,4 @@
-//! Whether objects that a repack dropped are needed by now.
+//! Whether objects that a repack dropped, or made loose, are needed where they were.
 //!
 //! Who writes an object that is there already only touches its pack, and names the object a moment later, in a ref or an
 //! index. Git takes no part in this: it deletes the pack, and with it the object.
@@ -48,14 +48,25 @@ pub(crate) fn is_needed_again(
     Ok(ids.iter().any(is_only_there))
 }
 
+/// Whether objects that were made loose still are, or are in packs that stay.
+pub(crate) fn are_kept(repository: &Repository, repacked: &Repacked) -> Result<bool, Error> {
+    if repacked.loosened.is_empty() {
+        return Ok(true);
+    }
+    let now = repository.snapshot()?;
+    let redundant = RedundantPacks::of(repacked, &now);
+    let is_kept = |id: &ObjectId| now.own_loose_modified(id).is_some() || redundant.have(id) == Some(false);
+    Ok(repacked.loosened.iter().all(is_kept))
+}
+
 /// The redundant packs in a snapshot.
-pub(crate) struct RedundantPacks<'s> {
+struct RedundantPacks<'s> {
     snapshot: &'s Snapshot,
     packs: HashSet<PackIx>,
 }
 
 impl<'s> RedundantPacks<'s> {
-    pub(crate) fn of(repacked: &Repacked, snapshot: &'s Snapshot) -> Self {
+    fn of(repacked: &Repacked, snapshot: &'s Snapshot) -> Self {
         let names: HashSet<&str> = repacked.redundant.iter().map(String::as_str).collect();
         let packs = (0..).map(PackIx).zip(snapshot.packs());
         let packs = packs.filter(|(_, pack)| names.contains(pack.name())).map(|(number, _)| number).collect();
@@ -63,7 +74,7 @@ impl<'s> RedundantPacks<'s> {
     }
 
     /// Whether they have the object, where it is found first; `None` if it is in no pack.
-    pub(crate) fn have(&self, id: &ObjectId) -> Option<bool> {
+    fn have(&self, id: &ObjectId) -> Option<bool> {
         Some(self.packs.contains(&self.snapshot.locate(self.snapshot.lookup(id)?).pack))
     }
 }

@@ -22,7 +22,7 @@ use packrace_store::{Pack, Repository};
 
 use crate::chain::{Merging, NewChain, RepackedChain};
 use crate::error::Error;
-use crate::needed_again::{RedundantPacks, is_needed_again, touched_packs};
+use crate::needed_again::{are_kept, is_needed_again, touched_packs};
 
 /// Options of these steps.
 #[derive(Debug)]
@@ -123,17 +123,6 @@ fn delete(
         forget_dropped_shallow(repository, &after, finishing.policy)?;
     }
     Ok(())
-}
-
-/// Whether objects that were made loose still are, or are in packs that stay.
-fn are_kept(repository: &Repository, repacked: &Repacked) -> Result<bool, Error> {
-    if repacked.loosened.is_empty() {
-        return Ok(true);
-    }
-    let now = repository.snapshot()?;
-    let redundant = RedundantPacks::of(repacked, &now);
-    let is_kept = |id: &ObjectId| now.own_loose_modified(id).is_some() || redundant.have(id) == Some(false);
-    Ok(repacked.loosened.iter().all(is_kept))
 }
 
 /// If a disk fault does not end the process, packs may have been made from zeros: then nothing is

@@ -121,15 +121,13 @@ impl Served {
 
     /// Makes the bundles look as if they were made two days earlier.
     fn age(&self) {
-        self.at_rest(|| self.make_older());
-    }
-
-    fn make_older(&self) {
-        for name in self.bundles() {
-            let (token, rest) = name.split_once('-').unwrap();
-            let older = token.parse::<u64>().unwrap() - 2 * 24 * 60 * 60;
-            std::fs::rename(self.dir().join(&name), self.dir().join(format!("{older}-{rest}"))).unwrap();
-        }
+        self.at_rest(|| {
+            for name in self.bundles() {
+                let (token, rest) = name.split_once('-').unwrap();
+                let older = token.parse::<u64>().unwrap() - 2 * 24 * 60 * 60;
+                std::fs::rename(self.dir().join(&name), self.dir().join(format!("{older}-{rest}"))).unwrap();
+            }
+        });
         // Tokens are in seconds, and the next one must be greater than those that clients know.
         std::thread::sleep(Duration::from_millis(1100));
     }

@@ -6,9 +6,6 @@ use crate::error::Error;
 use crate::repository_cache::Chunk;
 use crate::send::outbox::{ClientSink, GatherBatch};
 
-/// The length of a flush packet.
-const FLUSH_BYTES: usize = 4;
-
 /// Lines for a client, which are sent batch by batch.
 pub(crate) struct Lines<'a> {
     pub(crate) out: &'a mut Vec<u8>,
@@ -29,8 +26,7 @@ struct Keeping {
 impl<'a> Lines<'a> {
     /// Batches have at most `max_bytes`, also the last one if a flush packet follows.
     pub(crate) fn new(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink, max_bytes: usize) -> Self {
-        let max_bytes = max_bytes - FLUSH_BYTES;
-        Lines { out, client, max_bytes, keeping: None }
+        Lines { out, client, max_bytes: max_bytes - pkt_line::FLUSH.len(), keeping: None }
     }
 
     /// Lines that are also kept, if they take no more than `room`.

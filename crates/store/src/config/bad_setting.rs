@@ -54,3 +54,8 @@ fn line(entry: &ConfigEntry) -> usize {
     };
     text.split(|byte| *byte == b'\n').position(is_key).map_or(1, |before| before + 1)
 }
+
+/// Git's words for a time that is none.
+pub(super) fn not_a_time(value: &str, name: &str) -> String {
+    format!("'{value}' for '{name}' is not a valid timestamp")
+}

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::bad_setting::bad_setting;
+use super::bad_setting::{bad_setting, not_a_time};
 use super::entry::{ConfigEntry, parse_integer};
 use super::{Config, ConfigScope, normalized};
 use crate::error::Error;
@@ -44,10 +44,8 @@ impl Config {
     pub fn expiry(&self, name: &str) -> Result<Option<i64>, Error> {
         let Some(entry) = self.last(name) else { return Ok(None) };
         let text = String::from_utf8_lossy(entry.value.as_deref().unwrap_or_default());
-        let wrong = || {
-            let why = format!("'{text}' for '{}' is not a valid timestamp", entry.name_text());
-            bad_setting(entry, why, self.shown_file(entry).as_deref())
-        };
+        let wrong =
+            || bad_setting(entry, not_a_time(&text, &entry.name_text()), self.shown_file(entry).as_deref());
         expiry(&text).map(Some).ok_or_else(wrong)
     }
 

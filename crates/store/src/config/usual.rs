@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::bad_setting::{bad_setting, missing_value};
+use super::bad_setting::{bad_setting, missing_value, not_a_time};
 use super::entry::ConfigEntry;
 use super::{Config, bad_boolean, parse_boolean};
 use crate::error::{Error, Reason};
@@ -107,7 +107,7 @@ impl Config {
         self.check_all(
             |name| name.starts_with(b"gc.") && name.rsplit(|byte| *byte == b'.').next().is_some_and(is_key),
             |value| expiry(&String::from_utf8_lossy(value)).is_some(),
-            |value, name| format!("'{value}' for '{name}' is not a valid timestamp"),
+            not_a_time,
         )
     }
 

@@ -25,6 +25,7 @@ use std::ops::DerefMut;
 use std::time::Duration;
 
 use packrace_pack::generate::Segment;
+use packrace_protocol::wire::pkt_line;
 use packrace_protocol::wire::sideband::{self, Band};
 
 use self::batch::Mark;
@@ -212,7 +213,7 @@ impl<'d> Outbox<'d> {
     pub fn finish(mut self, now: Duration) -> io::Result<()> {
         self.close_frame();
         if self.framing != Framing::Raw {
-            self.push_packets(b"0000", now)?;
+            self.push_packets(pkt_line::FLUSH, now)?;
         }
         self.send(now)
     }
