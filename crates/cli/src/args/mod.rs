@@ -459,7 +459,8 @@ fn end_options(argv: &mut [OsString]) {
     }
 }
 
-/// `--http` and its like may stand without an address. One has a colon; what follows without is the next argument.
+/// `--http` and its like may stand without an address. One has a colon, or is a port; anything else that follows is the next
+/// argument.
 fn add_default_addresses(argv: &mut [OsString]) {
     for at in 1..argv.len() {
         let default = match argv[at].to_str() {
@@ -470,8 +471,8 @@ fn add_default_addresses(argv: &mut [OsString]) {
             Some("--ssh") => DEFAULT_SSH,
             _ => continue,
         };
-        let has_address = argv.get(at + 1).is_some_and(|next| next.to_string_lossy().contains(':'));
-        if !has_address {
+        let is_address = |next: &str| next.contains(':') || next.parse::<u16>().is_ok();
+        if !argv.get(at + 1).is_some_and(|next| is_address(&next.to_string_lossy())) {
             argv[at].push("=");
             argv[at].push(default);
         }

@@ -32,7 +32,7 @@ For --inetd, set Accept=yes in the socket unit, and StandardInput=socket in a se
 pub struct Serve {
     /// Serve HTTP at this address and port (default: 127.0.0.1:8417).
     ///
-    /// A port alone (`8417`, `:8417`) is one of 127.0.0.1, and so is `localhost:8417`; this holds for all addresses.
+    /// A port alone (`8417`, `:8417`) is one of 127.0.0.1, and so is `localhost:8417`; this holds for all addresses. A folder whose name is a number is `./8417`.
     ///
     /// Without any address in options and settings, socket from systemd, or listen.shell, HTTP is served at the default address.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP, value_parser = address)]

@@ -24,6 +24,11 @@ fn commands_and_options() {
     check("/usr/bin/git-upload-pack --stateless-rpc dir", None, "stateless_rpc: true");
     check("packrace -C a -C b -c x.y=z -c q.r --namespace=n upload-pack dir", None, r#"["a", "b"]"#);
     check("packrace serve --http 127.0.0.1:0 --git 127.0.0.1:0 root", None, "127.0.0.1:0");
+    check(
+        "packrace serve --http 8080 --git 9000 root",
+        None,
+        "http: Some(127.0.0.1:8080), https: None, git: Some(127.0.0.1:9000)",
+    );
     check("packrace serve root", None, "http: None");
     check("packrace serve --git root", None, "git: Some(127.0.0.1:9418)");
     check("packrace serve --git root", None, "root: Some(\"root\")");
