@@ -708,6 +708,20 @@ git rev-parse HEAD | git commit-graph write --append --stdin-commits
 echo nonsense | git commit-graph write --stdin-commits
 git rev-parse HEAD^{tree} | git commit-graph write --stdin-commits
 
+## commit-graph of a root of 1970
+repository
+for seconds in 0 0 9223372036 1; do
+    GIT_COMMITTER_DATE="@$seconds +0000" stock commit -q --allow-empty -m "$seconds"
+done
+git commit-graph write --reachable
+sum() { od -An -tx1 .git/objects/info/commit-graph | tail -2; }
+sum
+git commit-graph verify
+stock commit-graph verify
+stock commit-graph write --reachable
+sum
+git commit-graph verify
+
 ## commit-graph of packs
 history 4
 stock repack -dq

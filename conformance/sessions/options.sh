@@ -1,4 +1,4 @@
-# Options as git reads them: how they are shortened, taken back and asked for. Usage texts are packrace's own.
+# Options as git reads them: how they are shortened, taken back and asked for. What follows the synopsis of a usage is packrace's own.
 # masks: usage
 
 ## the beginning of a long option is enough
@@ -545,3 +545,21 @@ done
 git reflog -h >out
 head -n 1 out | cut -c1-6
 rm out
+
+## how commands are used
+# needs git: 2.55
+# masks: progress
+# exits: any
+repository
+for command in add clone commit-graph commit-tree for-each-ref hash-object init multi-pack-index pack-objects pack-refs \
+    receive-pack reflog refs repack show-ref stash symbolic-ref update-index update-ref upload-pack verify-pack write-tree \
+    'stash push' 'stash save' 'stash list' 'stash show' 'stash drop' 'stash pop' 'stash apply' 'stash branch' 'stash clear' \
+    'stash store' 'stash export' 'stash import' 'reflog show' 'reflog list' 'reflog exists' 'reflog write' 'reflog delete' \
+    'reflog drop' 'reflog expire' 'commit-graph write' 'commit-graph verify' 'multi-pack-index write' \
+    'multi-pack-index compact' 'multi-pack-index verify' 'multi-pack-index expire' 'multi-pack-index repack' \
+    'refs migrate' 'refs verify' 'refs list' 'refs exists' 'refs optimize'; do
+    git $command -h | sed '/^$/q'
+done
+for command in unpack-objects index-pack; do
+    git $command -h | sed 1q
+done

@@ -2,7 +2,7 @@
 
 use packrace_commands::Fatal;
 
-use crate::args::{Man, command_line};
+use crate::args::{Man, command_line, synopsis};
 
 pub fn run(args: &Man) -> Result<(), Fatal> {
     for (name, page) in pages().map_err(Fatal::new)? {
@@ -17,7 +17,9 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut top = command_line();
     // Only now do all commands have their options.
     top.build();
-    let mut render = |command: clap::Command| {
+    let mut render = |command: clap::Command, path: &[&str]| {
+        let usage = synopsis(path).join("\n       ").replace("git ", "packrace ").replace("git-", "packrace ");
+        let command = if usage.is_empty() { command } else { command.override_usage(usage) };
         let name = format!("{}.1", command.get_name());
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;
@@ -27,12 +29,13 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     for command in top.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("packrace-{}", command.get_name());
         for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-            render(inner.clone().name(format!("{name}-{}", inner.get_name())))?;
+            let path = [command.get_name(), inner.get_name()];
+            render(inner.clone().name(format!("{name}-{}", inner.get_name())), &path)?;
         }
-        render(command.clone().name(name))?;
+        render(command.clone().name(name), &[command.get_name()])?;
     }
-    render(top)?;
-    render(service())?;
+    render(top, &[])?;
+    render(service(), &[])?;
     Ok(pages)
 }
 

@@ -25,6 +25,7 @@ mod repo;
 mod serve;
 mod shell;
 mod stash;
+mod synopsis;
 #[cfg(test)]
 mod tests;
 mod unpack_objects;
@@ -50,6 +51,7 @@ pub use pack_objects::PackObjects;
 pub use reflog::Reflog;
 pub use refs::{PackRefs, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use refusal::usage_of;
+pub use synopsis::synopsis;
 pub use repack::Repack;
 pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
 use serve::SERVE_HELP;

@@ -6,9 +6,6 @@ use clap::{Arg, ArgAction, ArgMatches};
 use packrace_commands::options::{CommitPart, CommitTreeOptions, HashObjectOptions, WriteTreeOptions};
 
 #[derive(Debug, clap::Args)]
-#[command(
-    override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
-)]
 #[command(args = super::taken_back(&["stdin", "stdin_paths", "literally", "path"]))]
 pub struct HashObject {
     /// Type of the object.
@@ -91,7 +88,6 @@ impl clap::Args for CommitTree {
         let no_sign = Arg::new("no-gpg-sign").long("no-gpg-sign").action(ArgAction::Count);
         let tree = Arg::new("tree").num_args(0..).value_name("TREE").help("The tree");
         command
-            .override_usage("packrace commit-tree [-p PARENT]... [-m MESSAGE]... [-F FILE]... TREE")
             .arg(value("parent", 'p', "PARENT", "Parent of the commit; may be repeated"))
             .arg(value("message", 'm', "MESSAGE", "Paragraph of the message; may be repeated"))
             .arg(value(

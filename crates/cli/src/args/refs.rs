@@ -10,9 +10,6 @@ use super::ForEachRef;
 use super::one_ref::{RefsDelete, RefsRename, RefsSet};
 
 #[derive(Debug, clap::Args)]
-#[command(
-    override_usage = "packrace update-ref [OPTIONS] -d REF [OLD]\n       packrace update-ref [OPTIONS] REF NEW [OLD]\n       packrace update-ref [OPTIONS] --stdin [-z] [--batch-updates]"
-)]
 #[command(args = super::taken_back(&["stdin", "batch_updates", "create_reflog"]))]
 pub struct UpdateRef {
     /// Reason for the change, for the reflog.
@@ -45,9 +42,6 @@ pub struct UpdateRef {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    override_usage = "packrace symbolic-ref [-m REASON] NAME REF\n       packrace symbolic-ref [-q] [--short] [--no-recurse] NAME\n       packrace symbolic-ref --delete [-q] NAME"
-)]
 #[command(args = super::taken_back(&["quiet", "delete", "short"]))]
 pub struct SymbolicRef {
     /// Print no error if NAME is not a symbolic ref; only exit with 1.

@@ -9,6 +9,7 @@ use packrace_commands::numbers::NumberError;
 use crate::FATAL;
 
 use super::globals::command_position;
+use super::synopsis::with_synopsis;
 use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line};
 
 /// What `COMMAND -h` shows.
@@ -27,10 +28,7 @@ pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
 /// What is said of a command line that clap refuses.
 pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let refused = |text: String| Parsed::Answer { text, to_stdout: false, code: USAGE };
-    let usage = |text: String| {
-        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-        refused(format!("{text}{}\n", plain(&usage)))
-    };
+    let usage = |text: String| refused(format!("{text}{}", usage_of_typed(argv)));
     if let Some(message) = number_error(error, argv) {
         return refused(format!("error: {message}\n"));
     }
@@ -49,7 +47,11 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         {
             refused(usage_of_typed(argv))
         }
-        ErrorKind::DisplayHelp if is_h => answer_to_h(error, argv),
+        ErrorKind::DisplayHelp if is_h => answer_to_h(argv),
+        ErrorKind::DisplayHelp if is_of_git(argv) => {
+            let help = typed_command(argv).map(|mut command| command.render_long_help().to_string());
+            Parsed::Answer { text: plain(&help.unwrap_or_default()), to_stdout: true, code: 0 }
+        }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Answer { text: error.to_string(), to_stdout: true, code: 0 }
         }
@@ -107,9 +109,12 @@ pub fn not_stored(words: &[OsString]) -> Parsed<Command> {
 }
 
 /// What `-h` shows. Git knows `--help` by its full name only, so what clap has taken for it is refused.
-fn answer_to_h(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
+fn answer_to_h(argv: &[OsString]) -> Parsed<Command> {
     let is_begun = |word: &&OsString| word.len() > 2 && b"--help".starts_with(word.as_encoded_bytes());
-    let Some(word) = words(argv).iter().find(is_begun) else { return shown_usage(&error.to_string()) };
+    let Some(word) = words(argv).iter().find(is_begun) else {
+        let help = typed_command(argv).map(|mut command| command.render_help().to_string());
+        return shown_usage(&help.unwrap_or_default());
+    };
     let text = format!("{}{}", unknown(&word.to_string_lossy(), argv), usage_of_typed(argv));
     Parsed::Answer { text, to_stdout: false, code: USAGE }
 }
@@ -159,14 +164,14 @@ fn words(argv: &[OsString]) -> &[OsString] {
 fn typed_command(argv: &[OsString]) -> Option<clap::Command> {
     let mut command = command_line();
     command.build();
-    let mut is_typed = false;
+    let mut path = Vec::new();
     for name in argv.iter().skip(1).take_while(|arg| *arg != "--").filter_map(|arg| arg.to_str()) {
         if let Some(next) = command.find_subcommand(name) {
             command = next.clone();
-            is_typed = true;
+            path.push(name);
         }
     }
-    is_typed.then_some(command)
+    (!path.is_empty()).then(|| with_synopsis(command, &path))
 }
 
 /// Whether the command is one that git has.

@@ -9,11 +9,7 @@ use super::{Interaction, chosen};
 use std::ffi::OsString;
 
 #[derive(Debug, clap::Args)]
-#[command(
-    subcommand_required = true,
-    disable_help_subcommand = true,
-    override_usage = "packrace stash [push [OPTIONS] [--] [PATHSPEC]...]\n       packrace stash COMMAND [OPTIONS]"
-)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct Stash {
     #[command(subcommand)]
     pub command: StashCommand,

@@ -124,7 +124,7 @@ impl clap::Args for UpdateIndex {
             let arg = Arg::new(name).long(name).action(ArgAction::Append).value_name(value);
             arg.value_parser(clap::value_parser!(OsString)).allow_hyphen_values(true).help(help)
         };
-        let mut command = command.override_usage(USAGE);
+        let mut command = command;
         for (name, switch, help) in SWITCHES {
             let off = flag(&format!("no-{name}"));
             let off = match switch {
@@ -157,9 +157,6 @@ impl clap::Args for UpdateIndex {
         Self::augment_args(command)
     }
 }
-
-const USAGE: &str = "packrace update-index [OPTIONS] [--] [FILE]...\n       \
-    packrace update-index [OPTIONS] --stdin\n       packrace update-index [OPTIONS] --index-info";
 
 fn refused(text: &str) -> clap::Error {
     clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{text}\n"))

@@ -218,7 +218,8 @@ impl Commits {
                     continue;
                 }
                 let unknown_from = stack.len();
-                let mut generation = Generation { level: 0, corrected_date: 0 };
+                // A root of 1970 has a corrected date of 1: 0 stands for a date that was not computed (commit-graph).
+                let mut generation = Generation { level: 0, corrected_date: 1 };
                 for &position in parents.of(row) {
                     let of_parent = match position.checked_sub(below) {
                         None => Some(of_base(position)),
