@@ -661,3 +661,14 @@ done
 git clone --bare -6 git://127.0.0.1:9/x y
 git clone --mirror -4 --ipv6 git://127.0.0.1:9/x y
 git clone --bare -n -q -6 git://127.0.0.1:9/x y
+
+## a packfile URI without a value is not offered
+# exits: 128
+# needs git: 2.55
+# masks: progress
+history 2 src
+stock -C src config --bool uploadpack.blobPackfileUri true
+printf '[uploadpack]\n\tblobPackfileUri\n' >src/.git/more
+stock -C src config --unset uploadpack.blobPackfileUri
+stock -C src config include.path more
+echo HEAD | git -C src pack-objects --revs --uri-protocol=https --stdout -q | wc -c

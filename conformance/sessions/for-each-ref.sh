@@ -333,6 +333,27 @@ history 1
 git for-each-ref --format='[%(signature:grade)] [%(signature:signer)] [%(signature)] [%(signature:trustlevel)]'
 git for-each-ref --format='%(signature:nothing)'
 
+## signatures that gpgsm judges
+repository
+cat >gpgsm <<'EOF'
+#!/bin/sh
+for option in "$@"; do
+    case $option in
+    --status-fd=1 | --verify | [!-]* | -) ;;
+    *) echo "invalid option \"$option\"" >&2; exit 2 ;;
+    esac
+done
+echo '[GNUPG:] GOODSIG 12AB C O'
+echo '[GNUPG:] VALIDSIG AAAA 2020-01-01 1577836800 0 4 0 1 8 00 BBBB'
+echo '[GNUPG:] TRUST_FULLY'
+EOF
+chmod +x gpgsm
+stock config gpg.x509.program ./gpgsm
+begin='gpgsig -----BEGIN SIGNED MESSAGE-----'
+commit=$(printf 'tree %s\nauthor a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n%s\n abc\n -----END SIGNED MESSAGE-----\n\nx\n' "$(stock write-tree)" "$begin" | stock hash-object -w -t commit --stdin)
+stock update-ref refs/heads/main "$commit"
+git for-each-ref --format='%(refname) %(signature:grade) %(signature:key) %(signature:signer)'
+
 ## signatures that gpg judges
 repository
 cat >gpg <<'EOF'

@@ -710,7 +710,7 @@ git rev-parse HEAD^{tree} | git commit-graph write --stdin-commits
 
 ## commit-graph of a root of 1970
 repository
-for seconds in 0 0 9223372036 1; do
+for seconds in 0 0 2000000000 1; do
     GIT_COMMITTER_DATE="@$seconds +0000" stock commit -q --allow-empty -m "$seconds"
 done
 git commit-graph write --reachable

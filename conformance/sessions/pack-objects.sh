@@ -365,6 +365,21 @@ for filter in combine:+ combine:blob:none+ combine:+blob:none combine:blob:none+
 done
 echo HEAD | git pack-objects --revs --stdout --filter=auto
 
+## deltas of what the receiver has
+repository
+for number in 1 2 3 4 5; do
+    { seq 1 400 | sed 's/$/ and text of a line/'; echo $number; } >file
+    stock add file
+    stock commit -q -m $number
+    tree=$(stock rev-parse HEAD^{tree})
+    { test -z "$before" || echo "-$before"; echo "$tree"; echo "$(stock rev-parse :file) file"; } >list
+    git pack-objects --stdout -q <list >p.pack
+    before=$tree
+    pack=$(stock index-pack --stdin --fix-thin <p.pack)
+    stock verify-pack -s ".git/objects/pack/pack-${pack#pack?}"
+done
+rm -f p.pack
+
 ## objects that the receiver has
 history 10
 stock tag -a -m tag v1

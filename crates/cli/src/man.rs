@@ -18,7 +18,8 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     // Only now do all commands have their options.
     top.build();
     let mut render = |command: clap::Command, path: &[&str]| {
-        let usage = synopsis(path).join("\n       ").replace("git ", "packrace ").replace("git-", "packrace ");
+        let usage =
+            synopsis(path).join("\n       ").replace("git ", "packrace ").replace("git-", "packrace ");
         let command = if usage.is_empty() { command } else { command.override_usage(usage) };
         let name = format!("{}.1", command.get_name());
         let mut page = Vec::new();

@@ -19,7 +19,9 @@ use crate::call::Call;
 use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
-use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_objects, settings};
+use crate::packs::settings::{
+    at_least_a_mebibyte, filter_of, hash_as_bitmaps, pack_files, recent_objects, settings,
+};
 use crate::progress::{self, Progress};
 use crate::revisions::Revisions;
 use crate::work_tree::path_from_top;
@@ -42,7 +44,10 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
     let found = roots(&repository)?;
     let asked_bitmap = || bitmap_request(&repository, &found.refs, threads);
-    let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
+    let mut bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
+    if let Some(bitmap) = &mut bitmap {
+        bitmap.options.reverse_file = call.environment.writes_midx_reverse;
+    }
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -65,6 +70,9 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         long_cruft_bytes: args.combine_cruft_below_size.filter(|_| args.cruft_expiration.is_none()),
         ..base_request(call, args, config, threads)?
     };
+    if request.bitmap.is_some() {
+        hash_as_bitmaps(call, &mut request.settings);
+    }
     if args.delete {
         // New packs are durable before the packs that they replace are deleted.
         request.files.policy = request.files.policy.of_rewrites();

@@ -46,7 +46,8 @@ impl NewChain {
                 return ChainLayer::Kept(layer.checksum());
             }
             let bitmap = own.bitmap_of(at).map(|bitmap| bitmap.to_vec());
-            ChainLayer::New(MultiPackIndexFile { bytes: layer.data().to_vec(), bitmap })
+            let reverse = own.reverse_of(at).map(|reverse| reverse.to_vec());
+            ChainLayer::New(MultiPackIndexFile { bytes: layer.data().to_vec(), bitmap, reverse })
         };
         let layers = chain.layers().iter().enumerate().map(layer).collect();
         let is_changed = count < own.chain.layers().len();
@@ -127,9 +128,11 @@ impl NewChain {
         bitmap: Option<&BitmapRequest>,
         progress: &dyn ProgressSink,
     ) -> Result<(), Error> {
-        let file = MultiPackIndexFile { bytes, bitmap: None };
+        let file = MultiPackIndexFile { bytes, bitmap: None, reverse: None };
         let checksum = file.checksum(snapshot.hash_kind())?;
         self.chain.push(Mapped::from(file.bytes.clone()), &checksum).map_err(|_| Error::NoBitmap)?;
+        let reverse = bitmap.filter(|request| request.options.reverse_file);
+        let reverse = reverse.and_then(|_| self.chain.layers().last()?.reverse_file());
         let bitmap = match bitmap {
             Some(request) => {
                 let _region = trace::region("midx", "write_midx_bitmap");
@@ -137,7 +140,7 @@ impl NewChain {
             }
             None => None,
         };
-        self.layers.push(ChainLayer::New(MultiPackIndexFile { bitmap, ..file }));
+        self.layers.push(ChainLayer::New(MultiPackIndexFile { bitmap, reverse, ..file }));
         self.is_changed = true;
         Ok(())
     }

@@ -60,7 +60,7 @@ fn planned(
         }
         Way::Composed | Way::Stored => {
             let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-            plan_list(&request_objects, &objects, settings, true, &NoProgress)
+            plan_list(&request_objects, &objects, &[], settings, true, &NoProgress)
         }
     }
 }

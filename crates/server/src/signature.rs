@@ -120,14 +120,16 @@ impl SignatureChecker<'_> {
         };
         let found = match *default {
             "ssh-keygen" => self.check_ssh(&program, signed, file.path()),
-            _ => self.check_gpg(program, signed, file.path()),
+            kind => self.check_gpg(kind, program, signed, file.path()),
         };
         let _ = file.flush();
         found
     }
 
-    fn check_gpg(&self, program: OsString, signed: &[u8], signature: &Path) -> Signature {
-        let options = ["--keyid-format=long", "--status-fd=1", "--verify"].map(OsString::from);
+    /// `kind` is the program of GnuPG that `program` stands for. gpgsm knows no `--keyid-format`.
+    fn check_gpg(&self, kind: &str, program: OsString, signed: &[u8], signature: &Path) -> Signature {
+        let of_keys = (kind == "gpg").then_some("--keyid-format=long");
+        let options = of_keys.into_iter().chain(["--status-fd=1", "--verify"]).map(OsString::from);
         let files = [signature.as_os_str().to_owned(), "-".into()];
         let argv = [program].into_iter().chain(options).chain(files).collect();
         self.ask(argv, signed).map_or_else(Signature::default, |said| Signature {

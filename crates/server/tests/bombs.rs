@@ -38,7 +38,7 @@ fn pack(dir: &Path, ids: &[ObjectId], is_stored: bool, settings: Settings) -> Re
     let request_objects = request_objects(dir);
     let plan = if is_stored {
         let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-        plan_list(&request_objects, &objects, settings, true, &NoProgress)?
+        plan_list(&request_objects, &objects, &[], settings, true, &NoProgress)?
     } else {
         let request =
             PackRequest { wants: ids.to_vec(), ofs_delta: true, threads: 1, settings, ..Default::default() };

@@ -51,13 +51,13 @@ pub use pack_objects::PackObjects;
 pub use reflog::Reflog;
 pub use refs::{PackRefs, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use refusal::usage_of;
-pub use synopsis::synopsis;
 pub use repack::Repack;
 pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
 use serve::SERVE_HELP;
 pub use serve::Serve;
 pub use shell::Shell;
 pub use stash::Stash;
+pub use synopsis::synopsis;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 

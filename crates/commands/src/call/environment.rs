@@ -141,6 +141,8 @@ pub struct Environment {
     pub is_quarantined: bool,
     /// Whether reftables are not merged after a change (`GIT_TEST_REFTABLE_AUTOCOMPACTION=false`).
     pub keeps_tables: bool,
+    /// Whether a multi-pack-index with a bitmap gets a `.rev` beside it (`GIT_TEST_MIDX_WRITE_REV`).
+    pub writes_midx_reverse: bool,
     /// How history is read and described.
     pub history: HistoryVariables,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
@@ -253,6 +255,7 @@ impl Environment {
             init: InitVariables::from_lookup(get),
             http: HttpVariables::from_lookup(get),
             is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
+            writes_midx_reverse: flag("GIT_TEST_MIDX_WRITE_REV"),
             keeps_tables: is_off("GIT_TEST_REFTABLE_AUTOCOMPACTION"),
             history: HistoryVariables::from_lookup(get),
             session_id: String::new(),

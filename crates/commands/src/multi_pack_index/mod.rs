@@ -307,13 +307,18 @@ fn bitmap_request(
     refs_snapshot: Option<&Path>,
 ) -> Result<BitmapRequest, Fatal> {
     let threads = available_threads();
+    let request = |refs: &[ObjectId]| -> Result<BitmapRequest, Fatal> {
+        let mut request = bitmaps::bitmap_request(repository, refs, threads)?;
+        request.options.reverse_file = call.environment.writes_midx_reverse;
+        Ok(request)
+    };
     let Some(path) = refs_snapshot else {
         if let Some(name) = broken_ref(repository)? {
             return Err(Fatal::new(format!("unable to parse object: {name}")));
         }
-        return Ok(bitmaps::bitmap_request(repository, &roots(repository)?.refs, threads)?);
+        return request(&roots(repository)?.refs);
     };
-    let mut request = bitmaps::bitmap_request(repository, &[], threads)?;
+    let mut request = request(&[])?;
     let path = in_directory(call, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
     let unreadable = |error| {

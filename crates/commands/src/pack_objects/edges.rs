@@ -20,7 +20,8 @@ pub struct Edges<'a> {
     paths: HashSet<&'a [u8]>,
     /// The entries of the trees that were read.
     entries: HashMap<ObjectId, HashMap<Vec<u8>, (EntryKind, ObjectId)>>,
-    had: HashSet<ObjectId>,
+    /// With the paths.
+    had: HashMap<ObjectId, &'a [u8]>,
 }
 
 impl<'a> Edges<'a> {
@@ -33,7 +34,7 @@ impl<'a> Edges<'a> {
             trees: Vec::new(),
             paths: HashSet::new(),
             entries: HashMap::new(),
-            had: HashSet::new(),
+            had: HashMap::new(),
         }
     }
 
@@ -55,13 +56,18 @@ impl<'a> Edges<'a> {
         }
         for tree in self.trees.clone() {
             let found = self.at_path(tree, path);
-            self.had.extend(found);
+            self.had.extend(found.map(|id| (id, path)));
         }
     }
 
     /// Whether the receiver has this object, as far as was looked.
     pub fn have(&self, id: &ObjectId) -> bool {
-        self.had.contains(id)
+        self.had.contains_key(id)
+    }
+
+    /// What the receiver has at the paths of listed objects.
+    pub fn into_had(self) -> impl Iterator<Item = (ObjectId, &'a [u8])> {
+        self.had.into_iter()
     }
 
     /// The object at a path; as in git, the tree itself if the path begins with no name.

@@ -35,7 +35,7 @@ use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::{is_partial, prefetch};
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, hash_as_bitmaps, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 use crate::work_tree::path_from_top;
@@ -276,16 +276,19 @@ impl PackObjectsJob<'_> {
     /// Plans the objects listed on standard input.
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
         let (args, request_objects, input) = (self.args, &self.request_objects, &self.input);
-        let listed = match args.stdin_packs.is_some() {
-            true => object_list::of_packs(
-                request_objects,
-                input,
-                &OfPacks {
-                    unpacked: args.unpacked,
-                    without_promised: args.exclude_promisor_objects,
-                    follow: follows_packs(args)?,
-                },
-            )?,
+        let (listed, had) = match args.stdin_packs.is_some() {
+            true => (
+                object_list::of_packs(
+                    request_objects,
+                    input,
+                    &OfPacks {
+                        unpacked: args.unpacked,
+                        without_promised: args.exclude_promisor_objects,
+                        follow: follows_packs(args)?,
+                    },
+                )?,
+                Vec::new(),
+            ),
             false => object_list::objects(request_objects, input, &self.settings, self.fetches_missing)?,
         };
         let left_out = LeftOut::of(args);
@@ -298,7 +301,10 @@ impl PackObjectsJob<'_> {
         let packed: HashSet<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
         let tags = self.tags()?.into_iter().filter(|(_, peeled)| packed.contains(peeled));
         objects.extend(tags.map(|(tag, _)| (tag, NameHash::default())));
-        Ok(plan_list(request_objects, &objects, self.settings, args.delta_base_offset, self.progress)?)
+        // A pack that is stored here has all its bases.
+        let bases = if args.stdout { had } else { Vec::new() };
+        let (settings, ofs_delta) = (self.settings, args.delta_base_offset);
+        Ok(plan_list(request_objects, &objects, &bases, settings, ofs_delta, self.progress)?)
     }
 
     /// Plans the objects that are in none of the remaining packs.
@@ -486,6 +492,9 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
             error_line!(call, "warning: cannot use --delta-islands with --path-walk");
             settings.name_hash = NameHashVersion::V1;
         }
+    }
+    if !args.stdout && (args.write_bitmap_index || args.write_bitmap_index_quiet) {
+        hash_as_bitmaps(call, &mut settings);
     }
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;

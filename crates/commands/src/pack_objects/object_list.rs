@@ -15,13 +15,13 @@ use crate::call::fatal::Fatal;
 pub type ObjectsToPack = Vec<(ObjectId, NameHash)>;
 
 /// Reads `<id>[ <path>]` lines; as in git, any byte may separate the path. `-<id>` lines name commits of the
-/// receiver: what they have at the paths of listed objects is left out, and is not used as delta bases.
+/// receiver: what they have at the paths of listed objects is left out. Returns that, too: it may be delta bases.
 pub fn objects(
     request_objects: &RequestObjects,
     input: &[u8],
     settings: &Settings,
     may_lack: bool,
-) -> Result<ObjectsToPack, Fatal> {
+) -> Result<(ObjectsToPack, ObjectsToPack), Fatal> {
     let kind = request_objects.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
@@ -46,7 +46,8 @@ pub fn objects(
         objects.push((found, NameHash::of_by(settings.name_hash, path)));
     }
     objects.retain(|(id, _)| !edges.have(id));
-    Ok(objects)
+    let had = edges.into_had().map(|(id, path)| (id, NameHash::of_by(settings.name_hash, path)));
+    Ok((objects, had.collect()))
 }
 
 /// The input as git's strings have it: a NUL ends its line.

@@ -69,6 +69,14 @@ pub(crate) fn settings(
     Ok(settings)
 }
 
+/// As in git, a pack with a bitmap is sorted by the hashes of names that its bitmap has.
+pub fn hash_as_bitmaps(call: &Call, settings: &mut Settings) {
+    if settings.name_hash == NameHashVersion::V2 {
+        error_line!(call, "warning: currently, --write-bitmap-index requires --name-hash-version=1");
+        settings.name_hash = NameHashVersion::V1;
+    }
+}
+
 /// Whether `--path-walk` goes with these filters; git warns and does without it if it does not.
 fn supports_path_walk(call: &Call, filters: &[String]) -> Result<bool, Fatal> {
     for filter in filters {

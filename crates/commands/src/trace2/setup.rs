@@ -1,6 +1,6 @@
 //! `GIT_TRACE_SETUP` (git(1)): the repository and the directories of a command, once they are found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use packrace_store::Repository;
 
@@ -19,7 +19,7 @@ pub(super) fn lines(call: &Call, repository: &Repository, tree: Option<&WorkTree
         false => git_dir.clone(),
     };
     // Also one that does not exist.
-    let named_top = call.environment.init.work_tree.as_ref().map(|top| start.join(top));
+    let named_top = call.environment.init.work_tree.as_ref().map(|top| real_or_below(&start.join(top)));
     let top = tree.map(|tree| tree.top.clone()).or(named_top);
     let none = || "(null)".to_owned();
     let prefix = tree.map(|tree| String::from_utf8_lossy(&tree.prefix).into_owned());
@@ -30,4 +30,10 @@ pub(super) fn lines(call: &Call, repository: &Repository, tree: Option<&WorkTree
         format!("setup: cwd: {}", here.display()),
         format!("setup: prefix: {}", prefix.filter(|prefix| !prefix.is_empty()).unwrap_or_else(none)),
     ])
+}
+
+/// The path without links and `..`; its last part need not exist.
+fn real_or_below(path: &Path) -> PathBuf {
+    let below = || Some(packrace_os::real_path(path.parent()?).ok()?.join(path.file_name()?));
+    packrace_os::real_path(path).ok().or_else(below).unwrap_or_else(|| path.to_owned())
 }

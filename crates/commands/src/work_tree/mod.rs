@@ -40,7 +40,7 @@ pub fn path_from_top_of(tree: Option<&WorkTree>, call: &Call, path: &Path) -> Re
 }
 
 /// How git calls the git directory: as the caller names it, unless git has gone elsewhere or it is a file; or else as it is
-/// seen from where git is. `None` if the current directory cannot be read.
+/// seen from where git is, unless it has gone to the top of a work tree that was named. `None` if the current directory cannot be read.
 pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTree>) -> Option<PathBuf> {
     let start = packrace_os::real_path(&in_directory(call, Path::new(".")).ok()?).ok()?;
     let here = tree.map_or_else(|| Some(start.clone()), |tree| packrace_os::real_path(&tree.base).ok())?;
@@ -49,7 +49,10 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
         let is_directory = in_directory(call, named).is_ok_and(|path| path.is_dir());
         return Some(if start == here && is_directory { named.clone() } else { real });
     }
+    let has_named_tree =
+        call.environment.init.work_tree.is_some() || repository.config().string("core.worktree").is_some();
     Some(match () {
+        () if start != here && has_named_tree => real,
         () if real == here => PathBuf::from("."),
         () if real == here.join(".git") => PathBuf::from(".git"),
         () => real,

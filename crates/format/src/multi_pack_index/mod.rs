@@ -21,7 +21,7 @@ use packrace_object::{HashKind, ObjectId, oid};
 
 use crate::chunks::Chunks;
 use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout, partition_point};
-use crate::reverse_index::check_positions;
+use crate::reverse_index::{check_positions, write_table};
 use crate::{Error, be, checksum};
 
 mod chain;
@@ -210,6 +210,13 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
     /// `None`.
     pub fn has_bit_order(&self) -> bool {
         self.bit_order_at.is_some()
+    }
+
+    /// The order of bits as a `.rev` file of its own, which git reads if it is told not to look into this one.
+    pub fn reverse_file(&self) -> Option<Vec<u8>> {
+        let at = self.bit_order_at?;
+        let table = &self.data.as_ref()[at..at + self.len() as usize * 4];
+        Some(write_table(table, &self.checksum()))
     }
 
     /// The position, below [`Self::len`], of the object of this bit.

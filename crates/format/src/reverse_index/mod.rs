@@ -121,16 +121,23 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
 }
 
 /// Makes the `.rev` file of the pack with these entries, which are in index order. Takes the memory of the
-/// file and, while sorting, 16 bytes per object.
+/// file twice and, while sorting, 16 bytes per object.
 pub fn write(entries: &[pack_index::Entry], hash: HashKind, pack_checksum: &oid) -> Vec<u8> {
     assert_eq!(pack_checksum.kind(), hash);
     let positions = sorted_by_offset(entries.iter().map(|entry| entry.offset));
-    let mut out = Vec::with_capacity(HEADER_BYTES + entries.len() * 4 + 2 * hash.len_in_bytes());
+    let table: Vec<u8> = positions.iter().flat_map(|position| position.to_be_bytes()).collect();
+    write_table(&table, pack_checksum)
+}
+
+/// Makes the file of a table, of a pack or of a multi-pack-index (gitformat-pack, "multi-pack-index reverse indexes").
+pub(crate) fn write_table(table: &[u8], checksum_of_source: &oid) -> Vec<u8> {
+    let hash = checksum_of_source.kind();
+    let mut out = Vec::with_capacity(HEADER_BYTES + table.len() + 2 * hash.len_in_bytes());
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&1u32.to_be_bytes());
     out.extend_from_slice(&u32::from(checksum::hash_number(hash)).to_be_bytes());
-    positions.iter().for_each(|position| out.extend_from_slice(&position.to_be_bytes()));
-    out.extend_from_slice(pack_checksum.as_bytes());
+    out.extend_from_slice(table);
+    out.extend_from_slice(checksum_of_source.as_bytes());
     checksum::append(&mut out, hash);
     out
 }

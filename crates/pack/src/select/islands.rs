@@ -56,6 +56,8 @@ pub struct Islands {
 struct Sets {
     words: usize,
     all: Vec<Box<[u64]>>,
+    /// The number of islands in each.
+    lens: Vec<u32>,
     numbers: HashMap<Box<[u64]>, SetNo>,
     unions: HashMap<(SetNo, SetNo), SetNo>,
 }
@@ -63,7 +65,13 @@ struct Sets {
 impl Sets {
     fn new(islands: usize) -> Self {
         let words = islands.div_ceil(64);
-        let mut sets = Sets { words, all: Vec::new(), numbers: HashMap::new(), unions: HashMap::new() };
+        let mut sets = Sets {
+            words,
+            all: Vec::new(),
+            lens: Vec::new(),
+            numbers: HashMap::new(),
+            unions: HashMap::new(),
+        };
         sets.number(vec![0; words].into_boxed_slice());
         sets
     }
@@ -73,6 +81,7 @@ impl Sets {
             return *number;
         }
         let number = self.all.len() as SetNo;
+        self.lens.push(set.iter().map(|word| word.count_ones()).sum());
         self.all.push(set.clone());
         self.numbers.insert(set, number);
         number
@@ -105,7 +114,7 @@ impl Sets {
     }
 
     fn len_of(&self, set: SetNo) -> u32 {
-        self.all[set as usize].iter().map(|word| word.count_ones()).sum()
+        self.lens[set as usize]
     }
 }
 
@@ -136,6 +145,11 @@ impl Islands {
     pub(crate) fn allow(&self, object: ObjectNo, base: ObjectNo) -> bool {
         let of = |ix: ObjectNo| self.of.get(&ix).copied().unwrap_or_default();
         self.sets.is_within(of(object), of(base))
+    }
+
+    /// The number of islands that reach an object.
+    pub(crate) fn count_of(&self, object: ObjectNo) -> u32 {
+        self.sets.len_of(self.of.get(&object).copied().unwrap_or_default())
     }
 
     /// Whether an object comes first in a pack.

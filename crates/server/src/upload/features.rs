@@ -12,6 +12,8 @@ use packrace_store::Config;
 
 use crate::error::Error;
 
+const BLOB_URI: &str = "uploadpack.blobPackfileUri";
+
 /// The features that the configuration offers. The server may keep bundles of its own. Values of [`blob_uris`] are read only for
 /// clients that ask for them.
 pub(super) fn features(config: &Config, has_bundles: bool) -> Result<Features, Error> {
@@ -20,7 +22,7 @@ pub(super) fn features(config: &Config, has_bundles: bool) -> Result<Features, E
     Ok(Features {
         ref_in_want: is_on("uploadpack.allowRefInWant")?,
         sideband_all: is_on("uploadpack.allowSidebandAll")?,
-        packfile_uris: !config.strings("uploadpack.blobPackfileUri").is_empty(),
+        packfile_uris: !config.strings(BLOB_URI).is_empty() && config.need_values(&[BLOB_URI]).is_ok(),
         object_info: is_on("transfer.advertiseObjectInfo")?,
         bundle_uri: has_bundles || is_on("uploadpack.advertiseBundleURIs")?,
         promisor_remote: promisor_remote::write_offer(&promisors),
@@ -64,7 +66,8 @@ pub fn blob_uris(config: &Config, hash: HashKind) -> Result<Vec<BlobUri>, Error>
         }
         Ok(parsed)
     };
-    config.strings("uploadpack.blobPackfileUri").into_iter().map(parse).collect()
+    config.need_values(&[BLOB_URI])?;
+    config.strings(BLOB_URI).into_iter().map(parse).collect()
 }
 
 /// The URIs of packs that hold `left_out`, each once: a pack may hold several of the objects.

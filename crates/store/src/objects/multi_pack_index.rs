@@ -116,6 +116,12 @@ impl OwnMultiPackIndex {
         let checksum = self.chain.layers()[layer].checksum();
         map(&self.dir.join(format!("multi-pack-index-{checksum}.bitmap")))
     }
+
+    /// The reverse index beside a layer, if there is one.
+    pub fn reverse_of(&self, layer: usize) -> Option<Mapped> {
+        let checksum = self.chain.layers()[layer].checksum();
+        map(&self.dir.join(format!("multi-pack-index-{checksum}.rev")))
+    }
 }
 
 /// Hashes the files, for a contradiction: a flipped bit gives an object another name or place. Too slow for each use.

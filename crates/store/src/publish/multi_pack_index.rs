@@ -32,16 +32,24 @@ pub enum ChainLayer {
     New(MultiPackIndexFile),
 }
 
-/// The bytes of a multi-pack-index and of its bitmap.
+/// The bytes of a multi-pack-index and of the files beside it.
 #[derive(Debug)]
 pub struct MultiPackIndexFile {
     /// The file.
     pub bytes: Vec<u8>,
     /// Its bitmap.
     pub bitmap: Option<Vec<u8>>,
+    /// Its reverse index, if there is to be one beside that in the file.
+    pub reverse: Option<Vec<u8>>,
 }
 
 impl MultiPackIndexFile {
+    /// Endings and bytes of the files beside it.
+    fn companions(&self) -> impl Iterator<Item = (&'static str, &Vec<u8>)> {
+        let all = [("rev", &self.reverse), ("bitmap", &self.bitmap)];
+        all.into_iter().filter_map(|(ending, bytes)| Some((ending, bytes.as_ref()?)))
+    }
+
     /// The checksum at the end of the file.
     pub fn checksum(&self, hash: HashKind) -> Result<ObjectId, Error> {
         let at = self.bytes.len().checked_sub(hash.len_in_bytes());
@@ -87,14 +95,10 @@ impl MultiPackIndexLock {
             remove_companions(&self.pack_dir, stay)?;
             return remove_chain(&self.pack_dir);
         }
-        let bitmap =
-            file.bitmap.as_ref().map(|bitmap| self.write_bitmap(&self.pack_dir, bitmap)).transpose()?;
+        let companions = self.write_companions(&self.pack_dir, file)?;
         self.lock.write(&file.bytes)?;
         self.lock.settle()?;
-        if let Some(bitmap) = bitmap {
-            let path = self.pack_dir.join(format!("{own}bitmap"));
-            bitmap.replace(&path).map_err(|error| Error::io(path, error))?;
-        }
+        name_companions(companions, &self.pack_dir.join(&own))?;
         self.lock.commit()?;
         remove_companions(&self.pack_dir, &[own])?;
         remove_chain(&self.pack_dir)
@@ -124,11 +128,7 @@ impl MultiPackIndexLock {
         let checksum = file.checksum(self.hash)?;
         let dir = self.pack_dir.join(MIDX_CHAIN_DIR);
         let stem = dir.join(format!("{NAME}-{checksum}"));
-        if let Some(bitmap) = &file.bitmap {
-            let path = stem.with_extension("bitmap");
-            let bitmap = self.write_bitmap(&dir, bitmap)?;
-            bitmap.replace(&path).map_err(|error| Error::io(path, error))?;
-        }
+        name_companions(self.write_companions(&dir, file)?, &stem)?;
         publish_file(&stem.with_extension("midx"), &file.bytes, FileKind::MultiPackIndexLayer, self.policy)?;
         Ok(checksum)
     }
@@ -155,17 +155,32 @@ impl MultiPackIndexLock {
         }
     }
 
-    /// Writes a bitmap under a temporary name.
-    fn write_bitmap(&self, dir: &Path, bytes: &[u8]) -> Result<durable::NewFile, Error> {
+    /// Writes the files beside a multi-pack-index under temporary names.
+    fn write_companions(
+        &self,
+        dir: &Path,
+        file: &MultiPackIndexFile,
+    ) -> Result<Vec<(&'static str, durable::NewFile)>, Error> {
         let component = Component::PackMetadata;
-        let mut file = create_temporary(dir, "tmp_bitmap_", 0o444, Role::Index, self.policy, component)?;
-        let mut done = file.write(bytes).and_then(|()| file.flush());
-        if self.policy.syncs(component) {
-            done = done.and_then(|()| file.sync());
-        }
-        done.map_err(|error| Error::io(file.path(), error))?;
-        Ok(file)
+        let write = |(ending, bytes): (&'static str, &Vec<u8>)| {
+            let prefix = format!("tmp_{ending}_");
+            let mut file = create_temporary(dir, &prefix, 0o444, Role::Index, self.policy, component)?;
+            let mut done = file.write(bytes).and_then(|()| file.flush());
+            if self.policy.syncs(component) {
+                done = done.and_then(|()| file.sync());
+            }
+            done.map_err(|error| Error::io(file.path(), error))?;
+            Ok((ending, file))
+        };
+        file.companions().map(write).collect()
     }
+}
+
+fn name_companions(files: Vec<(&'static str, durable::NewFile)>, stem: &Path) -> Result<(), Error> {
+    files.into_iter().try_for_each(|(ending, file)| {
+        let path = stem.with_extension(ending);
+        file.replace(&path).map_err(|error| Error::io(path, error))
+    })
 }
 
 /// Removes the list of the files of the chain, then the files.

@@ -546,6 +546,7 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     let file = MultiPackIndexFile {
         bytes: std::fs::read(dir.join(&old[0])).unwrap(),
         bitmap: Some(std::fs::read(dir.join(&old[1])).unwrap()),
+        reverse: None,
     };
     let policy = WritePolicy::default();
     let take = || MultiPackIndexLock::take(&dir, HashKind::Sha1, policy);
@@ -583,7 +584,12 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
         assert!(!names(&dir).iter().any(|name| name.starts_with("tmp_") || name.ends_with(".lock")));
         assert_eq!(midx_names(), old);
     }
-    assert!(take().unwrap().publish(&MultiPackIndexFile { bytes: b"short".to_vec(), bitmap: None }).is_err());
+    assert!(
+        take()
+            .unwrap()
+            .publish(&MultiPackIndexFile { bytes: b"short".to_vec(), bitmap: None, reverse: None })
+            .is_err()
+    );
     take().unwrap().remove().unwrap();
     assert_eq!(midx_names(), [""; 0]);
     take().unwrap().remove().unwrap();

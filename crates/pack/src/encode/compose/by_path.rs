@@ -19,14 +19,14 @@ pub(super) fn run(
     candidates: &mut [Candidate],
     progress: &dyn ProgressSink,
 ) -> Result<Vec<FoundDelta>, Error> {
-    sort(candidates, |candidate| candidate.name);
+    sort(plan, candidates, |candidate| candidate.name);
     let first = Pass { phase: Phase::CompressingByPath, within_paths: true, earlier: None };
     let mut found = pass(plan, candidates, first, progress)?;
     let ids: Vec<(ObjectNo, ObjectNo)> = found
         .iter()
         .map(|delta| (candidates[delta.target as usize].ix, candidates[delta.base as usize].ix))
         .collect();
-    sort(candidates, |candidate| candidate.name.ending());
+    sort(plan, candidates, |candidate| candidate.name.ending());
     let places: HashMap<ObjectNo, u32> = candidates.iter().map(|candidate| candidate.ix).zip(0..).collect();
     let mut bases = vec![None; candidates.len()];
     for (delta, (target, base)) in found.iter_mut().zip(ids) {

@@ -98,19 +98,21 @@ pub(super) fn run(
     candidates: &mut [Candidate],
     progress: &dyn ProgressSink,
 ) -> Result<Vec<FoundDelta>, Error> {
-    sort(candidates, |candidate| candidate.name);
+    sort(plan, candidates, |candidate| candidate.name);
     pass(plan, candidates, Pass::OVER_ALL, progress)
 }
 
-/// Sorts by kind, by name, what the receiver has first, then from large to small.
-pub(super) fn sort(candidates: &mut [Candidate], name: impl Fn(&Candidate) -> NameHash) {
+/// Sorts by kind, by name, what the receiver has first, what most islands have, because the others may use it, then from large
+/// to small.
+pub(super) fn sort(plan: &PackPlan, candidates: &mut [Candidate], name: impl Fn(&Candidate) -> NameHash) {
+    let islands = |one: &Candidate| plan.islands.as_ref().map_or(0, |islands| islands.count_of(one.ix));
     candidates.sort_by(|one, other| {
-        (kind_order(one.kind), name(one), other.is_preferred, other.size).cmp(&(
-            kind_order(other.kind),
-            name(other),
-            one.is_preferred,
-            one.size,
-        ))
+        let by_kind = || kind_order(one.kind).cmp(&kind_order(other.kind));
+        let first = by_kind().then_with(|| name(one).cmp(&name(other)));
+        first
+            .then_with(|| other.is_preferred.cmp(&one.is_preferred))
+            .then_with(|| islands(other).cmp(&islands(one)))
+            .then_with(|| other.size.cmp(&one.size))
     });
 }
 

@@ -48,6 +48,8 @@ pub struct BitmapOptions {
     pub reuse: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
+    /// Whether a multi-pack-index gets a reverse index beside it, too (`GIT_TEST_MIDX_WRITE_REV`).
+    pub reverse_file: bool,
     /// Threads that read commits and trees; at least 1.
     pub threads: usize,
 }
@@ -55,7 +57,7 @@ pub struct BitmapOptions {
 impl Default for BitmapOptions {
     /// Git's defaults.
     fn default() -> Self {
-        BitmapOptions { name_hashes: true, reuse: true, lookup_table: false, threads: 1 }
+        BitmapOptions { name_hashes: true, reuse: true, lookup_table: false, reverse_file: false, threads: 1 }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::history::CommitHistory;
 
-/// A commit with n newer commits is at most about n / 50 commits away from a selected one.
+/// As in git, each of so many newest commits gets a bitmap.
+const NEWEST: u32 = 101;
+
+/// Otherwise, a commit with n newer commits is at most about n / 50 commits away from a selected one.
 const SPAN_DIVISOR: u32 = 50;
 
 /// The most tips that no other tip reaches and that get a bitmap; if there are more, the newest.
@@ -24,7 +27,7 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     for commit in (0..history.len()).rev().filter(is_inside) {
         window.push(commit);
         newer += 1;
-        if window.len() as u32 > newer / SPAN_DIVISOR {
+        if newer <= NEWEST || window.len() as u32 > newer / SPAN_DIVISOR {
             select_best(history, &window, &mut selected);
             window.clear();
         }
@@ -86,7 +89,7 @@ mod tests {
         assert_eq!(check(&CommitHistory::of_parents(&line(1))), [0]);
         let history = CommitHistory::of_parents(&line(10_000));
         let selected = check(&history);
-        assert!(selected.ends_with(&(9_951..10_000).collect::<Vec<_>>()));
+        assert!(selected.ends_with(&(9_899..10_000).collect::<Vec<_>>()));
         assert!((250..500).contains(&selected.len()), "{}", selected.len());
     }
 

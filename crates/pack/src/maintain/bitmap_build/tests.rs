@@ -30,8 +30,7 @@ fn history(input: &BitmapInput) -> CommitHistory {
 }
 
 fn job(input: &BitmapInput) -> BitmapJob<'_> {
-    static OPTIONS: BitmapOptions =
-        BitmapOptions { name_hashes: true, reuse: false, lookup_table: false, threads: 1 };
+    static OPTIONS: BitmapOptions = BitmapOptions { reuse: false, ..BitmapOptions::default() };
     let BitmapInput { request_objects, order, .. } = input;
     BitmapJob { request_objects, order, options: &OPTIONS, progress: &NoProgress }
 }

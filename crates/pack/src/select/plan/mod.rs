@@ -395,10 +395,12 @@ pub(crate) fn kept_by(
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }
 
-/// Plans a pack of exactly these objects, each with the hash of its path; all delta bases are in the pack.
+/// Plans a pack of exactly these objects, each with the hash of its path. All delta bases are in the pack, or among `had`,
+/// which the receiver has; those that are missing here are left out.
 pub fn plan_list(
     request_objects: &Arc<RequestObjects>,
     objects: &[(ObjectId, NameHash)],
+    had: &[(ObjectId, NameHash)],
     settings: Settings,
     ofs_delta: bool,
     progress: &dyn ProgressSink,
@@ -411,7 +413,20 @@ pub fn plan_list(
             names.set(ix, *name);
         }
     }
-    to_store(request_objects, wanted, names, settings, ofs_delta, progress)
+    if had.is_empty() {
+        return to_store(request_objects, wanted, names, settings, ofs_delta, progress);
+    }
+    let (had_marks, mut bases) = (Marks::new(request_objects.packed_end()), Vec::new());
+    for (id, name) in had {
+        if let Some(ix) =
+            request_objects.find(id)?.filter(|ix| !wanted.contains(*ix) && had_marks.insert(*ix))
+        {
+            bases.push((ix, *name));
+        }
+    }
+    let request = PackRequest { ofs_delta, thin: true, settings, ..PackRequest::default() };
+    let found = MarkedObjects { wanted, had: had_marks, bases, is_by_bitmap: false };
+    lay_out(request_objects, &request, found, names, progress)
 }
 
 /// What the commits and tags of `from` reach, with the hash of each path, without `stop` and what only those reach;
