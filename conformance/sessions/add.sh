@@ -218,11 +218,11 @@ printf 'one\r\ntwo\n' >a.txt
 git -c core.autocrlf=true -c core.safecrlf=true add a.txt
 
 ## a filter
-# differs: of an optional filter that fails, packrace says less
 # exits: 128
 repository
 echo '*.up filter=up' >.gitattributes
 echo text >a.up
+touch -d 2001-01-01 a.up
 git -c filter.up.clean='tr a-z A-Z' add a.up
 git cat-file -p :a.up
 echo more >b.up
@@ -291,7 +291,6 @@ history 1
 git add .
 
 ## a file that is named as a directory
-# differs: git warns of a directory that is none, besides
 # exits: 128
 repository
 mkdir a
@@ -797,3 +796,116 @@ rm sub/.git
 mkdir sub/.git
 git add sub
 stock ls-files -s
+
+## what is said of files that may have changed in the second of the index
+# exits: 128 128 128 128 128 128 128
+# state: no-objects no-fsck
+repository
+stock config core.trustCtime false
+stock config filter.f.clean 'exit 1'
+stock config core.autocrlf true
+printf 'c filter=f\nd filter=f\nw working-tree-encoding=UTF-16\n' >attributes
+printf 'x\n' | tee a b c d w >/dev/null
+touch -d 2001-01-01 a b c d w
+stock -c core.autocrlf=false add a b c d w
+stock config core.attributesFile "$PWD/attributes"
+# Each time, all files are as old as the index, which therefore does not say whether they have changed. An index that
+# stays as it is is not written by packrace, so something is new each time.
+racily() {
+    echo "$*"
+    touch -d 2001-01-01 .git/index
+    "$@"
+}
+for what in '' a 'a b' c 'c d' 'w' .; do
+    echo "$what" >>new
+    racily git add new $what
+    echo "$what" >>new
+    racily git add -A -- new $what
+    echo "$what" >>new
+    racily git update-index --add new ${what%.}
+done
+racily git add -n a c
+racily git add --refresh .
+racily git add --refresh a d
+racily git update-index --refresh
+racily git update-index -q --really-refresh
+racily git update-index --chmod=+x c a
+racily git update-index --chmod=-x a
+racily git add --renormalize a
+stock config filter.f.required true
+echo z >new
+racily git add new
+racily git update-index --refresh
+racily git update-index new
+
+## a directory of pathspecs that is not there
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 2
+echo dir1/ignored >.git/info/exclude
+mkdir dir1/empty dir1/ignored
+for path in nope/x dir1/nope/x dir1/nope/ dir1/nope/y/x dir1/file1/x dir1/empty/nope/x dir1/ignored/nope/x 'dir1/nope/*' \
+    'dir1/no*e/x' ':(icase)dir1/nope/x' 'dir1/nope/x dir1/nope/y/z' 'dir1/nope/x dir1/file1'; do
+    git add $path
+done
+git add -n --ignore-missing dir1/nope/x
+cd dir1
+git add nope/x
+git add ../nope/x
+git add -f ignored/nope/x
+git add -u nope/x
+git stash push -u -- nope/x
+
+## a sparse index that is expanded
+# needs git: 2.55
+# exits: 1 128
+# state: no-index no-logs no-objects no-files no-fsck
+mkdir -p in out/sub
+for file in in/a out/b out/sub/c top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock sparse-checkout set --cone --sparse-index in
+folded() {
+    echo "$*"
+    "$@"
+    rm -rf out
+    stock -c advice.sparseIndexExpanded=false reset -q --hard
+    stock -c advice.sparseIndexExpanded=false sparse-checkout set --cone --sparse-index in
+}
+folded git add .
+mkdir out
+folded git add in
+mkdir out
+folded git update-index in/a
+mkdir out
+folded git stash create
+mkdir out
+folded git -c sparse.expectFilesOutsideOfPatterns=true add in
+mkdir out
+folded git -c advice.sparseIndexExpanded=false add in
+mkdir out
+folded git -c advice.sparseIndexExpanded=true add in
+echo file >out
+folded git add in
+folded git -c core.sparseCheckout=false add in
+folded git -c core.sparseCheckoutCone=false update-index in/a
+folded git -c index.sparse=false add in
+folded git add out
+folded git update-index out/b in/a out/sub/c
+folded git update-index --force-remove out/nope
+folded git update-index --skip-worktree in/a
+folded git update-index --no-skip-worktree out/b
+folded git update-index --add --cacheinfo 100644,"$(stock rev-parse HEAD:top)",out/q
+folded git update-index --add --cacheinfo 100644,"$(stock rev-parse HEAD:top)",in/q
+printf '100644 %s\tout/b\n' "$(stock rev-parse HEAD:top)" | folded git update-index --index-info
+folded git update-index --refresh
+folded git update-index --assume-unchanged out
+folded git stash push
+folded git stash push in/a
+folded git stash push -k -u in
+for options in '' '-k' '-u'; do
+    for path in '' in; do
+        echo change >in/a
+        folded git stash push $options -- $path
+    done
+done

@@ -45,6 +45,8 @@ pub struct Walk<'a> {
     specs: &'a mut Pathspecs,
     reader: ObjectReader,
     options: &'a OpenOptions,
+    /// The directory that all pathspecs are in; "" for the top.
+    common_dir: Vec<u8>,
     /// The repository of the work tree, without links, which is not one inside it.
     own: Option<PathBuf>,
     untracked: Vec<Untracked>,
@@ -78,6 +80,7 @@ impl<'a> Walk<'a> {
             specs,
             reader,
             options,
+            common_dir: Vec::new(),
             own: None,
             untracked: Vec::new(),
             listed: WalkCounts::default(),
@@ -98,6 +101,7 @@ impl<'a> Walk<'a> {
 
     /// Finds all untracked paths, sorted.
     pub fn run(mut self) -> Result<Vec<Untracked>, PathError> {
+        self.common_dir = self.specs.common_dir();
         for root in self.specs.roots() {
             self.enter_root(&root)?;
         }
@@ -128,11 +132,15 @@ impl<'a> Walk<'a> {
             let found = match std::fs::symlink_metadata(self.top.join(path_of(name))) {
                 Ok(found) => found,
                 Err(error) if packrace_os::is_absent(&error) || error.kind() == PermissionDenied => {
+                    self.warn_of_common_dir(name, "No such file or directory");
                     return Ok(());
                 }
                 Err(source) => return Err(cannot_open(name, source)),
             };
             let kind = found.file_type();
+            if !kind.is_dir() {
+                self.warn_of_common_dir(name, "Not a directory");
+            }
             if end == root.len() {
                 return self.visit(&mut name.to_vec(), kind);
             }
@@ -145,6 +153,19 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
             from = end + 1;
+        }
+    }
+
+    /// As git, which opens the directory that all pathspecs are in if the topmost of those above it is there: says that
+    /// it cannot be opened, because `absent` is no directory.
+    fn warn_of_common_dir(&mut self, absent: &[u8], why: &str) {
+        let is_on_the_way =
+            |dir: &[u8]| dir.strip_prefix(absent).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+        if absent.contains(&b'/') && is_on_the_way(&self.common_dir) {
+            let shown = String::from_utf8_lossy(&self.common_dir);
+            self.messages.push(format!("warning: could not open directory '{shown}/': {why}"));
+            // It is said once, however many pathspecs are in it.
+            self.common_dir.clear();
         }
     }
 

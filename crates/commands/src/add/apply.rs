@@ -84,12 +84,12 @@ impl AddCommand<'_> {
         // Of a conflict, the entry of our side says what the file system cannot, or else that of the base.
         let known = [0, 2, 1, 3].into_iter().find_map(|stage| index.get(path, stage));
         let mode = self.rules.mode(staged.seen.kind, known.map(|entry| entry.mode)).unwrap_or(Mode::File);
+        self.messages.extend(staged.messages);
+        self.write_messages();
         if looks_same && before == Some((staged.id, mode)) {
             batch.settled.insert(path.to_vec());
             return Ok(());
         }
-        self.messages.extend(staged.messages);
-        self.write_messages();
         self.put(index, path, staged.id, mode, staged.seen, batch, path);
         Ok(())
     }
@@ -318,6 +318,11 @@ impl AddCommand<'_> {
             .entries()
             .filter(|(key, entry)| key.stage() == 0 && entry.mode.is_file() && index.is_racy(entry))
             .filter(|(key, _)| !settled.contains(key.path()))
+            // Of the others, the stat data says that they have changed.
+            .filter(|(key, entry)| {
+                let seen = look(&self.place_of(key.path()));
+                seen.is_ok_and(|seen| seen.is_some_and(|seen| self.rules.matches(entry, &seen)))
+            })
             .map(|(key, entry)| (key.path().to_vec(), *entry))
             .collect();
         let mut modified = HashSet::new();
@@ -325,24 +330,33 @@ impl AddCommand<'_> {
             return Ok(modified);
         }
         let direction = packrace_worktree::filter::Direction::CheckIn;
-        let messages = &mut Vec::new();
-        let mut filters =
-            Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, messages)?;
+        // What is wrong with attribute files has been said.
+        let said = &mut Vec::new();
+        let mut filters = Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, said)?;
         filters.set_variables(&self.variables_of_filters());
         let mut jobs = Vec::new();
         for (path, entry) in &racy {
-            jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, messages)?);
+            jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, said)?);
         }
         let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, None)?;
         let results = stager.with_purpose(Purpose::Compare).with_unreadable(true).run(&jobs);
         for ((path, entry), result) in racy.into_iter().zip(results) {
-            // If the stat data differs, the entry already looks changed.
-            let is_modified =
-                result.is_ok_and(|staged| self.rules.matches(&entry, &staged.seen) && staged.id != entry.id);
-            if is_modified {
-                modified.insert(path);
+            match result {
+                Ok(staged) => {
+                    self.messages.extend(staged.messages);
+                    if self.rules.matches(&entry, &staged.seen) && staged.id != entry.id {
+                        modified.insert(path);
+                    }
+                }
+                Err(error @ StageError::Refused(..)) => {
+                    let failed = self.fail(error, "updating");
+                    self.write_messages();
+                    failed?;
+                }
+                Err(_) => {}
             }
         }
+        self.write_messages();
         Ok(modified)
     }
 
@@ -424,7 +438,7 @@ impl AddCommand<'_> {
     }
 
     /// Reports why a file is not added; fails unless errors are ignored.
-    fn fail(&mut self, error: StageError, what: &str) -> Result<(), Fatal> {
+    pub(super) fn fail(&mut self, error: StageError, what: &str) -> Result<(), Fatal> {
         match error {
             StageError::Unreadable(lines) => {
                 self.messages.extend(lines);

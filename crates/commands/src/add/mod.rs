@@ -25,7 +25,7 @@ use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::AddOptions;
 use crate::work_tree::pathspec_file::PathspecSource;
-use crate::work_tree::{WorkTree, damaged_index};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
 use find::MatchedPaths;
 
 impl From<PathError> for Fatal {
@@ -78,6 +78,9 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         return Ok(());
     }
     let mut lock = lock?;
+    if lock.index_mut().unfold_in(repository.config(), &tree.top)? {
+        sparse_index_expanded(call, repository.config())?;
+    }
     lock.index_mut().ask_monitor(repository.config(), &tree.top)?;
     let command = AddCommand {
         call,

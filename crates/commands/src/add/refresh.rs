@@ -3,7 +3,7 @@
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, Mode};
 use packrace_worktree::paths::PathError;
-use packrace_worktree::stage::{ChangeFinder, StageJob, What};
+use packrace_worktree::stage::{ChangeFinder, StageError, StageJob, What};
 
 use super::{AddCommand, Batch, Fatal, report};
 
@@ -48,14 +48,20 @@ impl AddCommand<'_> {
         let results = self.stage(index, &jobs, Purpose::Compare, filters, batch)?;
         for ((path, entry), result) in changes.into_iter().zip(results) {
             match result {
-                Ok(found) if found.id == entry.id && self.rules.is_same_kind(entry.mode, found.seen.kind) => {
-                    if !self.args.dry_run {
-                        index.set_stat(&path, 0, found.seen.stat);
+                Err(error @ StageError::Refused(..)) => return self.fail(error, "updating"),
+                Err(_) => {}
+                Ok(mut found) => {
+                    self.messages.append(&mut found.messages);
+                    if found.id == entry.id && self.rules.is_same_kind(entry.mode, found.seen.kind) {
+                        if !self.args.dry_run {
+                            index.set_stat(&path, 0, found.seen.stat);
+                        }
+                        batch.settled.insert(path);
+                        continue;
                     }
-                    batch.settled.insert(path);
                 }
-                _ => differ.push((path, 'M')),
             }
+            differ.push((path, 'M'));
         }
         if !self.args.verbose {
             for (path, _) in differ.iter().filter(|(_, letter)| *letter == 'U') {

@@ -27,7 +27,7 @@ use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::text::subject_of;
-use crate::work_tree::{WorkTree, damaged_index};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
 
 /// The ref of the newest entry; older ones are in its reflog.
 const REF: &[u8] = b"refs/stash";
@@ -144,8 +144,15 @@ impl<'a> Context<'a> {
     /// Locks the index, refreshes it, and fails if there are conflicts.
     fn begin(&self) -> Result<StashSession<'a>, Fatal> {
         let mut session = self.lock()?;
+        self.unfold(&mut session)?;
         refresh(self.call, &mut session)?;
         Ok(session)
+    }
+
+    /// Says that git would expand the index, if it would.
+    fn unfold(&self, session: &mut StashSession<'_>) -> Result<(), Fatal> {
+        let config = self.repository.config();
+        if session.unfold_in(config, &self.top)? { sparse_index_expanded(self.call, config) } else { Ok(()) }
     }
 
     /// The commit of `HEAD`; `None` on an unborn branch.

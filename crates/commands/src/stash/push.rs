@@ -20,6 +20,7 @@ use crate::commit_tree::encoding as commit_encoding;
 use crate::hooks::IndexChange;
 use crate::options::{StashKeepOptions, StashPushOptions};
 use crate::ref_changes::{RefChanges, edit, ends_all};
+use crate::work_tree::sparse_index_expanded;
 
 pub(super) fn save(
     context: &Context<'_>,
@@ -41,6 +42,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         Err(WorkError::Index(IndexError::Lock(_))) if is_clean(context)? => return Ok(()),
         session => context.opened(session)?,
     };
+    context.unfold(&mut session)?;
     let unmerged = super::examine(context.call, &mut session)?;
     if !unmerged.is_empty() {
         return conflicts(context, &session, &unmerged);
@@ -134,14 +136,23 @@ fn push(
         );
         return Err(Fatal::silent(1));
     }
+    let mut is_expanded = false;
     if !specs.is_empty() {
         let (index, snapshot) = (context.index()?, context.repository.snapshot()?);
         attach_attributes(&mut specs, context.repository, &snapshot, &context.top, &index)?;
         if !includes_untracked {
+            // Git looks for them in the whole index.
+            is_expanded = index.is_folded();
+            if is_expanded {
+                sparse_index_expanded(context.call, context.repository.config())?;
+            }
             pathspecs::check(context, &index, &mut specs)?;
         }
     }
     let mut session = context.lock()?;
+    if !is_expanded {
+        context.unfold(&mut session)?;
+    }
     super::refresh(context.call, &mut session)?;
     let untracked = match includes_untracked {
         false => None,

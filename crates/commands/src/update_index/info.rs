@@ -62,6 +62,7 @@ impl Update<'_> {
             if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
                 error_line!(self.call, "Ignoring path {shown}");
             } else if mode == 0 {
+                self.unfold_for(path)?;
                 self.index().remove(path);
             } else if let Err(error) = self.add_entry(&StdinEntry { mode, id, stage, path }) {
                 if !error.is_empty() {
@@ -94,6 +95,7 @@ impl Update<'_> {
         if !self.rules.allow(path, mode == Mode::Link) || mode == Mode::Dir {
             return Err(format!("Invalid path '{}'", String::from_utf8_lossy(path)));
         }
+        self.unfold_for(path).map_err(|error| error.message)?;
         let entry = IndexEntry { assume_valid: self.assumes_unchanged, ..IndexEntry::new(id, mode) };
         self.insert(path, stage, entry).map_err(|error| error.text().to_owned())?;
         self.report("add ", path).map_err(|error| error.message)

@@ -20,7 +20,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
-use crate::work_tree::{WorkTree, damaged_index};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
@@ -116,7 +116,7 @@ impl<'a> Update<'a> {
                 _ => return Err(damaged_index(error, repository, call, work_tree.as_ref())),
             },
         };
-        Ok(Update {
+        let mut update = Update {
             call,
             repository,
             work_tree,
@@ -133,13 +133,27 @@ impl<'a> Update<'a> {
             fs_monitor: None,
             reads_stdin: false,
             has_errors: false,
-        })
+        };
+        if let Some(top) = update.work_tree.as_ref().map(|tree| tree.top.clone())
+            && update.index().unfold_in(config, &top)?
+        {
+            sparse_index_expanded(call, config)?;
+        }
+        Ok(update)
     }
 
     fn index(&mut self) -> &mut Index {
         match self.held.as_mut().expect("there until the end") {
             HeldIndex::Locked(lock) => lock.index_mut(),
             HeldIndex::Unlocked(index, _) => index,
+        }
+    }
+
+    /// Before a path is looked up.
+    fn unfold_for(&mut self, path: &[u8]) -> Result<(), Fatal> {
+        match self.index().unfold_for(path) {
+            true => sparse_index_expanded(self.call, self.repository.config()),
+            false => Ok(()),
         }
     }
 
@@ -258,8 +272,9 @@ impl<'a> Update<'a> {
             out.extend_from_slice(format!(": {what}\n").as_bytes());
         });
         self.write_messages();
+        self.call.write(&out)?;
         self.has_errors |= !is_well.map_err(Fatal::new)?;
-        self.call.write(&out)
+        Ok(())
     }
 
     /// Runs the remaining steps, and writes the index if it changed.
@@ -331,13 +346,14 @@ impl<'a> Update<'a> {
             Some(batch) => batch.publish()?.stored(),
             None => ObjectsStored::earlier(),
         };
+        if self.contents.is_none() && self.work_tree.is_some() {
+            self.contents = Some(self.contents()?);
+        }
         let written = match &mut self.contents {
             Some(contents) => lock.commit_beside(&stored, contents),
-            None => match &self.work_tree {
-                None => lock.commit(&stored, &mut |_, _| false),
-                Some(_) => lock.commit_beside(&stored, &mut self.contents()?),
-            },
+            None => lock.commit(&stored, &mut |_, _| false),
         };
+        self.write_messages();
         written?;
         index_changed(self.call, self.repository, IndexChange::WithSkipWorktree)
     }

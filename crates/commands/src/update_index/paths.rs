@@ -44,6 +44,7 @@ impl Update<'_> {
             error_line!(self.call, "Ignoring path {shown}");
             return Ok(());
         }
+        self.unfold_for(path)?;
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
         let monitor_valid = self.options.monitor_valid;
         if assume.is_some() || skip.is_some() || monitor_valid.is_some() {
@@ -144,11 +145,16 @@ impl Update<'_> {
         let before = index.get(path, 0).copied();
         if let Some(entry) = before {
             // The entry is up to date.
-            let is_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
-            if is_same
-                && (!index.is_racy(&entry)
-                    || contents.blob(index, path, seen, None).is_ok_and(|id| id == entry.id))
-            {
+            let looks_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
+            let is_same = match looks_same && index.is_racy(&entry) {
+                false => looks_same,
+                true => match contents.blob(index, path, seen, None) {
+                    Ok(id) => id == entry.id,
+                    Err(ContentError::Filter(error)) => return Err(Fatal::new(error)),
+                    Err(_) => false,
+                },
+            };
+            if is_same {
                 return Ok(Ok(()));
             }
         }

@@ -5,7 +5,7 @@ pub mod pathspec_file;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use packrace_store::Repository;
+use packrace_store::{Config, Repository};
 use packrace_worktree::index::IndexError;
 
 use crate::call::Call;
@@ -61,6 +61,18 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
 
 /// Why a repository of another hash cannot be added: its ids do not fit into the index.
 pub(crate) const OTHER_HASH: &str = "cannot add a submodule of a different hash algorithm";
+
+/// The hint that git gives when it expands the directories of a sparse index.
+pub(crate) fn sparse_index_expanded(call: &Call, config: &Config) -> Result<(), Fatal> {
+    let text = "The sparse index is expanding to a full index, a slow operation.\n\
+                Your working directory likely has contents that are outside of\n\
+                your sparse-checkout patterns. Use 'git sparse-checkout list' to\n\
+                see your sparse-checkout definition and compare it to your working\n\
+                directory contents. Cleaning up any merge conflicts or staged\n\
+                changes before running 'git sparse-checkout clean' or 'git\n\
+                sparse-checkout reapply' may assist in this cleanup.";
+    call.hint(config, "sparseIndexExpanded", text)
+}
 
 /// What is said of an index that cannot be used. A damaged one is called as git calls it.
 pub(crate) fn damaged_index(

@@ -12,7 +12,7 @@ use packrace_os::count::{self, Op, Role};
 use packrace_store::publish::{ObjectBatch, StreamError, name_blob_stream};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 
-use super::{Index, IndexEntry, Kind, Mode, Seen, StatRules, look};
+use super::{Index, IndexEntry, IndexError, Kind, Mode, Seen, StatRules, look};
 use crate::filter::{Conversion, Direction, Filters, Purpose};
 use crate::paths::{LeadingDirs, head_of_nested};
 
@@ -189,9 +189,21 @@ impl Contents {
 
     /// Whether the metadata of a file matches its entry although the content differs. False for an unreadable
     /// file, which no reader can take for unchanged.
-    pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
-        let Ok(Some(seen)) = self.look(path) else { return false };
-        self.rules.matches(entry, &seen) && self.blob(index, path, &seen, None).is_ok_and(|id| id != entry.id)
+    pub(super) fn is_secretly_modified(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        entry: &IndexEntry,
+    ) -> Result<bool, IndexError> {
+        let Ok(Some(seen)) = self.look(path) else { return Ok(false) };
+        if !self.rules.matches(entry, &seen) {
+            return Ok(false);
+        }
+        match self.blob(index, path, &seen, None) {
+            Ok(id) => Ok(id != entry.id),
+            Err(ContentError::Filter(error)) => Err(IndexError::Filter(error)),
+            Err(_) => Ok(false),
+        }
     }
 
     fn conversion(&mut self, index: &Index, path: &[u8]) -> Result<Conversion, ContentError> {

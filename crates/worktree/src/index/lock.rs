@@ -17,7 +17,7 @@ use crate::paths::{LeadingDirs, path_of};
 const MAX_LINKS: usize = 5;
 
 /// Whether the content of a file differs although its metadata matches the entry.
-type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> bool + 'a;
+type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> Result<bool, IndexError> + 'a;
 
 /// The right to replace the index (`index.lock`), with the index as read under the lock. Dropping it changes
 /// nothing.
@@ -109,7 +109,7 @@ impl IndexLock {
         _objects: &ObjectsStored,
         is_modified: &mut dyn FnMut(&EntryKey, &IndexEntry) -> bool,
     ) -> Result<(), IndexError> {
-        self.write(&mut |_, key, entry| is_modified(key, entry))
+        self.write(&mut |_, key, entry| Ok(is_modified(key, entry)))
     }
 
     /// The same, but examines the files itself; also files that were examined in the second in which they
@@ -142,7 +142,7 @@ impl IndexLock {
 
     fn write(mut self, is_modified: &mut IsModified<'_>) -> Result<(), IndexError> {
         self.check_ids()?;
-        self.smudge(is_modified);
+        self.smudge(is_modified)?;
         self.forget_stale_directories();
         let version = self.index.version.unwrap_or_else(|| self.format.version_of_new());
         let expire = self.split.apply(&mut self.index, version)?;
@@ -200,19 +200,18 @@ impl IndexLock {
         }
     }
 
-    fn smudge(&mut self, is_modified: &mut IsModified<'_>) {
-        let racy: Vec<EntryKey> = self
-            .index
-            .entries
-            .iter()
-            .filter(|(_, entry)| {
-                self.index.is_racy(entry) && entry.mode != Mode::Gitlink && entry.stat.size_bytes != 0
-            })
-            .filter(|(key, _)| !self.index.fresh.contains(*key))
-            .filter(|(key, entry)| is_modified(&self.index, key, entry))
-            .map(|(key, _)| key.clone())
-            .collect();
+    fn smudge(&mut self, is_modified: &mut IsModified<'_>) -> Result<(), IndexError> {
+        let is_racy = |entry: &IndexEntry| {
+            self.index.is_racy(entry) && entry.mode != Mode::Gitlink && entry.stat.size_bytes != 0
+        };
+        let mut racy: Vec<EntryKey> = Vec::new();
+        for (key, entry) in self.index.entries.iter().filter(|(_, entry)| is_racy(entry)) {
+            if !self.index.fresh.contains(key) && is_modified(&self.index, key, entry)? {
+                racy.push(key.clone());
+            }
+        }
         racy.iter().for_each(|key| self.say_empty(key));
+        Ok(())
     }
 
     fn say_empty(&mut self, key: &EntryKey) {

@@ -63,6 +63,8 @@ pub struct Index {
     splitting: Option<bool>,
     /// When the file was last changed: later changes may be invisible in the metadata.
     timestamp: Time,
+    /// The directories that stand for their contents in the file, in its order; none once git would have expanded all.
+    folded: Vec<Vec<u8>>,
     /// Entries whose files were examined since, and are known to match.
     fresh: HashSet<EntryKey>,
     is_changed: bool,
@@ -93,8 +95,9 @@ impl Index {
             // Its age counts from the last use. Whoever may only read need not change it.
             let _ = durable::touch(&path_of_shared, Role::WorkTree);
         }
+        let mut folded = Vec::new();
         if file.entries.iter().any(|(_, entry)| entry.mode == Mode::Dir) {
-            sparse::expand(&mut file, path, repository)?;
+            folded = sparse::expand(&mut file, path, repository)?;
             shared = None;
         }
         let IndexFile { version, entries, cache_tree, resolve_undo, untracked, monitored, .. } = file;
@@ -114,6 +117,7 @@ impl Index {
             shared,
             splitting: None,
             timestamp,
+            folded,
             fresh: HashSet::new(),
             is_changed: false,
         })
@@ -133,6 +137,7 @@ impl Index {
             shared: None,
             splitting: None,
             timestamp: Time::default(),
+            folded: Vec::new(),
             fresh: HashSet::new(),
             is_changed: false,
         }

@@ -80,6 +80,8 @@ pub fn refresh(
         same.push(key);
     }
     index.trust(&same);
+    // They need not be read again when the index is written.
+    index.fresh.extend(same);
     for key in broken_promises {
         index.believe_no_more(&key);
     }

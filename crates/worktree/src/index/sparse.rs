@@ -5,9 +5,10 @@ use std::path::Path;
 use packrace_format::index_file::{EntryKey, IndexEntry, IndexFile, IndexFileError, Mode};
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
-use packrace_store::{ObjectReader, Repository, cache_bytes};
+use packrace_store::{Config, ObjectReader, Repository, cache_bytes};
 
-use super::IndexError;
+use super::{Index, IndexError};
+use crate::paths::path_of;
 
 /// Deepest tree that is expanded (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
@@ -15,8 +16,50 @@ const MAX_DEPTH: usize = 2048;
 /// Maximum number of entries after expansion.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// Replaces each directory by its files, none of which is in the work tree.
-pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository) -> Result<(), IndexError> {
+impl Index {
+    /// Whether the file of the index has directories that git would not have expanded yet. Git tells users when it does,
+    /// because that is slow.
+    pub fn is_folded(&self) -> bool {
+        !self.folded.is_empty()
+    }
+
+    /// Whether git would now expand the directories, all of them, to find this path.
+    pub fn unfold_for(&mut self, path: &[u8]) -> bool {
+        let is_above = |dir: &Vec<u8>| path.strip_prefix(&dir[..]).is_some_and(|rest| rest.starts_with(b"/"));
+        let is_needed = self.folded.iter().any(is_above);
+        if is_needed {
+            self.folded.clear();
+        }
+        is_needed
+    }
+
+    /// The same for the work tree at `top`, in which one of them exists, or which is not to have such an index any more.
+    pub fn unfold_in(&mut self, config: &Config, top: &Path) -> Result<bool, packrace_store::Error> {
+        if self.folded.is_empty() {
+            return Ok(false);
+        }
+        let mut stays = true;
+        for name in ["core.sparseCheckout", "core.sparseCheckoutCone", "index.sparse"] {
+            stays &= config.boolean(name)?.unwrap_or(name == "core.sparseCheckoutCone");
+        }
+        let is_there = |dir: &Vec<u8>| top.join(path_of(dir)).is_dir();
+        let is_needed = !stays
+            || !config.boolean("sparse.expectFilesOutsideOfPatterns")?.unwrap_or(false)
+                && self.folded.iter().any(is_there);
+        if is_needed {
+            self.folded.clear();
+        }
+        Ok(is_needed)
+    }
+}
+
+/// Replaces each directory by its files, none of which is in the work tree. Returns the directories.
+pub(super) fn expand(
+    file: &mut IndexFile,
+    path: &Path,
+    repository: &Repository,
+) -> Result<Vec<Vec<u8>>, IndexError> {
+    let mut folded = Vec::new();
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut entries = Vec::with_capacity(file.entries.len());
     for (key, entry) in std::mem::take(&mut file.entries) {
@@ -28,6 +71,7 @@ pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository)
         let dir = key.path().strip_suffix(b"/").filter(|_| entry.skip_worktree && file.is_sparse);
         let dir = dir.ok_or_else(|| damaged(IndexFileError::Name(key.path().to_vec())))?;
         expand_tree(dir, &entry.id, &mut reader, 0, &mut entries)?;
+        folded.push(dir.to_vec());
     }
     // Tree order differs if a directory's name begins with the name of a file beside it.
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -35,7 +79,7 @@ pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository)
     file.cache_tree = None;
     // Its positions are those of the directories.
     file.monitored = None;
-    Ok(())
+    Ok(folded)
 }
 
 fn expand_tree(

@@ -97,11 +97,16 @@ impl Spec {
         self.is_glob || self.folds_case || self.is_excluding
     }
 
-    /// The common prefix of all matching paths.
-    fn beginning(&self) -> &[u8] {
+    /// What all matching paths begin with.
+    fn literal(&self) -> &[u8] {
         let end = self.wildcard.unwrap_or(self.path.len());
         let end = if self.folds_case { end.min(self.prefix_bytes) } else { end };
-        self.path[..end].strip_suffix(b"/").unwrap_or(&self.path[..end])
+        &self.path[..end]
+    }
+
+    /// The common prefix of all matching paths.
+    fn beginning(&self) -> &[u8] {
+        self.literal().strip_suffix(b"/").unwrap_or(self.literal())
     }
 
     /// The directory or path that contains all matching paths.
@@ -369,6 +374,19 @@ impl Pathspecs {
             }
         }
         kept
+    }
+
+    /// The deepest directory that the literal beginnings of all pathspecs are in; "" for the top.
+    pub fn common_dir(&self) -> Vec<u8> {
+        let adding = self.specs.iter().filter(|spec| !spec.is_excluding);
+        let mut beginnings = adding.map(Spec::literal);
+        let first = beginnings.next().unwrap_or_default();
+        let length = beginnings.fold(first.len(), |length, other| {
+            let both = first[..length].iter().zip(other);
+            both.take_while(|(one, other)| one == other).count()
+        });
+        let slash = first[..length].iter().rposition(|byte| *byte == b'/');
+        first[..slash.unwrap_or(0)].to_vec()
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use gix_object::bstr::BString;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_store::publish::{BatchOptions, ObjectBatch, ObjectsStored};
-use packrace_store::{OpenOptions, Repository, Snapshot, cache_bytes};
+use packrace_store::{Config, OpenOptions, Repository, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
 use crate::files::{FileComparison, Files};
@@ -174,6 +174,11 @@ impl<'a> StashSession<'a> {
     /// Examines all files. Returns paths with conflicts.
     pub fn refresh(&mut self) -> Result<Vec<Vec<u8>>, WorkError> {
         self.files.refresh(self.lock.index_mut())
+    }
+
+    /// [`Index::unfold_in`].
+    pub fn unfold_in(&mut self, config: &Config, top: &Path) -> Result<bool, WorkError> {
+        Ok(self.lock.index_mut().unfold_in(config, top)?)
     }
 
     /// Forgets how earlier conflicts were resolved.
