@@ -542,3 +542,36 @@ cp good "$file"
 truncate -s 30 "$file"
 told
 cp good "$file"
+
+## what is promised and not fetched
+# needs git: 2.55
+# exits: any
+partial 4 src
+mkdir -p src/a/b
+echo deep >src/a/b/c
+stock -C src add a
+stock -C src commit -q -m deep
+# Of several that are missing, another may be named.
+packs() {
+    "$@" 2>&1 >p.pack | sed 's/fetch [0-9a-f]* from/fetch ... from/'
+    stock index-pack p.pack 2>/dev/null >/dev/null && stock show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.pack p.idx
+}
+for filter in tree:0 tree:2 blob:none; do
+    stock clone -q --bare --filter=$filter "file://$PWD/src" c
+    for revision in HEAD HEAD:dir1/file1 HEAD:dir1 HEAD^{tree}; do
+        id=$(stock -C src rev-parse $revision)
+        for options in '' --missing=allow-promisor --missing=allow-any --exclude-promisor-objects '--revs' \
+            '--revs --exclude-promisor-objects' '--exclude-promisor-objects --missing=allow-any'; do
+            case "$filter $options" in tree*missing=allow*) [ $revision = HEAD:dir1/file1 ] || continue ;; esac
+            echo "$filter $revision $options"
+            echo $id | GIT_NO_LAZY_FETCH=1 packs git -C c pack-objects -q --stdout $options
+            echo ^$id | GIT_NO_LAZY_FETCH=1 packs git -C c pack-objects -q --stdout --revs $options
+        done
+    done
+    echo 1234567890123456789012345678901234567890 | GIT_NO_LAZY_FETCH=1 packs git -C c pack-objects -q --stdout
+    for options in --missing=allow-promisor --missing=allow-any; do
+        stock -C src rev-parse HEAD:a/b/c HEAD:dir1/file1 | packs git -C c pack-objects -q --stdout $options
+    done
+    rm -rf c
+done

@@ -15,11 +15,16 @@ pub(crate) fn is_partial(repository: &Repository) -> Result<bool, Error> {
     Ok(!repository.config().promisor_remotes()?.is_empty())
 }
 
-/// Fetches objects that are known to be missing. Gives a snapshot with all of them.
-pub(crate) fn prefetch(call: &Call, from: &Snapshot, ids: &[ObjectId]) -> Result<Arc<Snapshot>, Fatal> {
+/// Says that what is about to be fetched is not, if so.
+pub(crate) fn warn_if_off(call: &Call) {
     if call.environment.lazy_fetch == Some(false) {
         warn(&call.streams.errors);
     }
+}
+
+/// Fetches objects that are known to be missing. Gives a snapshot with all of them.
+pub(crate) fn prefetch(call: &Call, from: &Snapshot, ids: &[ObjectId]) -> Result<Arc<Snapshot>, Fatal> {
+    warn_if_off(call);
     Ok(from.fetch_missing(ids)?)
 }
 

@@ -7,6 +7,7 @@ use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 use crate::error::{Error, ErrorKind, Reason};
 use crate::loaded_commits::LoadedCommits;
 pub(crate) use crate::object_no::ObjectNo;
+use crate::progress::ProgressSink;
 
 /// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones found
 /// so far.
@@ -99,6 +100,18 @@ impl RequestObjects {
     /// [`MissingObjects::Listed`](crate::plan::MissingObjects::Listed)), sorted.
     pub fn missing_met(&self) -> Vec<ObjectId> {
         self.missing.lock().expect("no panic while held").iter().copied().collect()
+    }
+
+    /// Fetches [`missing_met`](Self::missing_met). Gives the objects with them.
+    pub fn fetch_missing_met(&self, progress: &dyn ProgressSink) -> Result<Arc<Self>, Error> {
+        match self.snapshot.fetch_missing(&self.missing_met()) {
+            Ok(snapshot) => Ok(Arc::new(RequestObjects::new(snapshot))),
+            Err(error) => match error.unfetched() {
+                // As in git, nobody can have failed to send what nobody promised.
+                Some(id) if !self.is_promised(&id, progress)? => Err(Reason::Missing(id).into()),
+                _ => Err(error.into()),
+            },
+        }
     }
 
     /// Whether the object exists now, even if an earlier look-up missed it: it may have arrived during the

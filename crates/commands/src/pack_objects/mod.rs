@@ -33,7 +33,7 @@ use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::repository_with;
 use crate::call::fatal::Fatal;
-use crate::lazy_fetch::{is_partial, prefetch};
+use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, hash_as_bitmaps, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
@@ -52,8 +52,8 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage_of("pack-objects"));
     }
-    // With every other policy, missing objects stay missing.
-    let may_fetch = matches!(gaps(args), Ok(MissingObjects::Errors));
+    // With every other policy, missing objects stay missing, but for those that are listed.
+    let may_fetch = reads_objects(args) || matches!(gaps(args), Ok(MissingObjects::Errors));
     let mut open = if may_fetch { call.fetching_options()? } else { call.open_options()? };
     if args.no_use_bitmap_index {
         open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
@@ -187,12 +187,11 @@ impl PackObjectsJob<'_> {
                     }
                 },
             };
-            let missing = self.request_objects.missing_met();
-            if missing.is_empty() || !self.fetches_missing {
+            if self.request_objects.missing_met().is_empty() || !self.fetches_missing {
                 return Ok(planned);
             }
-            let fetched = prefetch(self.call, self.request_objects.snapshot(), &missing)?;
-            self.request_objects = Arc::new(RequestObjects::new(fetched));
+            warn_if_off(self.call);
+            self.request_objects = self.request_objects.fetch_missing_met(self.progress)?;
         }
     }
 
@@ -203,7 +202,7 @@ impl PackObjectsJob<'_> {
         let has_promised = || self.request_objects.snapshot().packs().iter().any(|pack| pack.is_promisor());
         Ok(match gaps(self.args)? {
             // Nothing was promised.
-            MissingObjects::BehindPromisor if !has_promised() => MissingObjects::Errors,
+            MissingObjects::BehindPromisor if !has_promised() => gaps_of(self.args.missing.as_deref())?,
             gaps => gaps,
         })
     }
@@ -366,8 +365,11 @@ impl PackObjectsJob<'_> {
     fn selection(&self) -> Result<Selection, Fatal> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
-        Revisions::new(self.call, repository, self.request_objects.snapshot())
-            .read(&self.input, &mut selection)?;
+        let mut revisions = Revisions::new(self.call, repository, self.request_objects.snapshot());
+        if args.exclude_promisor_objects {
+            revisions.leave_out_promised(&self.request_objects);
+        }
+        revisions.read(&self.input, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
             let found = roots(repository)?;
             let soft = found.logged.iter().filter(|_| args.reflog);
@@ -422,8 +424,13 @@ fn follows_packs(args: &PackObjectsOptions) -> Result<bool, Fatal> {
 
 /// The policy for missing objects.
 fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
-    match args.missing.as_deref() {
-        None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
+    let gaps = gaps_of(args.missing.as_deref())?;
+    Ok(if args.exclude_promisor_objects { MissingObjects::BehindPromisor } else { gaps })
+}
+
+/// What `--missing` asks for.
+fn gaps_of(missing: Option<&str>) -> Result<MissingObjects, Fatal> {
+    match missing {
         None | Some("error") => Ok(MissingObjects::Errors),
         Some("allow-any") => Ok(MissingObjects::Any),
         Some("allow-promisor") => Ok(MissingObjects::Promised),
@@ -473,6 +480,11 @@ fn is_cruft(args: &PackObjectsOptions) -> bool {
 /// Whether revisions, not an object list, select the objects.
 fn reads_revisions(args: &PackObjectsOptions) -> bool {
     implies_revisions(args) || args.unpacked && args.stdin_packs.is_none()
+}
+
+/// Whether an object list selects them.
+fn reads_objects(args: &PackObjectsOptions) -> bool {
+    !is_cruft(args) && !reads_revisions(args) && args.stdin_packs.is_none()
 }
 
 fn implies_revisions(args: &PackObjectsOptions) -> bool {

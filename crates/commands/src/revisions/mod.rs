@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
+use packrace_pack::RequestObjects;
 use packrace_store::refs::{LoggedChange, RefSnapshot, SHORT_NAME_RULES, is_good_name, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 use packrace_worktree::index::Index;
@@ -57,6 +58,8 @@ pub struct Revisions<'a> {
     lookups: usize,
     /// Commits that lines cut off: for those behind, they have no parents.
     cut: HashSet<ObjectId>,
+    /// Those that tell which missing objects are promised, if such objects cannot be named.
+    promised: Option<Arc<RequestObjects>>,
 }
 
 /// An entry of a reflog that a name selects.
@@ -72,7 +75,13 @@ impl<'a> Revisions<'a> {
     /// Warnings, of dates before a reflog, go to the call's errors.
     pub fn new(call: &'a Call, repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
         let (snapshot, reader) = (snapshot.clone(), snapshot.reader(1 << 20));
-        Revisions { call, repository, snapshot, reader, refs: None, lookups: 0, cut: HashSet::new() }
+        let cut = HashSet::new();
+        Revisions { call, repository, snapshot, reader, refs: None, lookups: 0, cut, promised: None }
+    }
+
+    /// Takes names of promised objects for no revisions, where such objects are left out.
+    pub fn leave_out_promised(&mut self, objects: &Arc<RequestObjects>) {
+        self.promised = Some(objects.clone());
     }
 
     /// Reads lines of standard input up to an empty one.

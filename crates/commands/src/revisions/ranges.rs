@@ -1,6 +1,7 @@
 //! Sets of commits (gitrevisions, "Specifying ranges").
 
 use packrace_object::{Kind, ObjectId};
+use packrace_pack::NoProgress;
 
 use super::{Revisions, Selection};
 use crate::call::fatal::Fatal;
@@ -40,6 +41,11 @@ impl Revisions<'_> {
         without.into_iter().for_each(|parent| selection.push(parent, !is_excluded));
         let id = self.resolve(name)?.ok_or_else(|| bad_revision(line))?;
         if self.reader.kind_and_size(&id)?.is_none() {
+            if let Some(objects) = &self.promised
+                && objects.is_promised(&id, &NoProgress)?
+            {
+                return Err(bad_revision(line));
+            }
             return Err(Fatal::new(format!("bad object {}", String::from_utf8_lossy(name))));
         }
         selection.push(id, is_excluded);

@@ -18,7 +18,7 @@ const OBJECTS_BETWEEN_LOOKS: usize = 1024;
 impl RequestObjects {
     /// Whether a promisor remote has promised this object. The first call reads every commit, tree and tag in
     /// promisor packs and keeps the id of each missing object.
-    pub(crate) fn is_promised(&self, id: &oid, progress: &dyn ProgressSink) -> Result<bool, Error> {
+    pub fn is_promised(&self, id: &oid, progress: &dyn ProgressSink) -> Result<bool, Error> {
         let mut promised = self.promised.lock().expect("no panic while held");
         if promised.is_none() {
             *promised = Some(Arc::new(find(self, progress)?));

@@ -207,10 +207,9 @@ fn plan_fetching(
     }
     loop {
         let plan = packrace_pack::plan::plan(&objects, &request, progress)?;
-        let missing = objects.missing_met();
-        if missing.is_empty() {
+        if objects.missing_met().is_empty() {
             return Ok(plan);
         }
-        objects = Arc::new(RequestObjects::new(objects.snapshot().fetch_missing(&missing)?));
+        objects = objects.fetch_missing_met(progress)?;
     }
 }

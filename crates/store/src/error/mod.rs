@@ -142,9 +142,12 @@ impl Error {
         matches!(&self.0, Reason::UnknownFormat(_))
     }
 
-    /// Whether an object is missing in the promisor remotes, too.
-    pub(crate) fn is_not_fetched(&self) -> bool {
-        matches!(&self.0, Reason::NotFetched(_))
+    /// The object that is missing in the promisor remotes, too, if that is the error.
+    pub fn unfetched(&self) -> Option<ObjectId> {
+        match &self.0 {
+            Reason::NotFetched(id) => Some(*id),
+            _ => None,
+        }
     }
 
     /// Whether another process holds the lock of a file.

@@ -62,7 +62,8 @@ impl AllowedMissing {
         if kind == Kind::Tree && id.is_empty_tree() || kind == Kind::Blob && self.blobs {
             return Ok(true);
         }
-        if self.listed {
+        // A tree leads to others: as in git, one that will not be fetched ends the walk.
+        if self.listed && (kind != Kind::Tree || request_objects.snapshot().fetches_on_read()) {
             request_objects.list_missing(id);
             return Ok(true);
         }

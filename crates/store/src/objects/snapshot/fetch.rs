@@ -13,6 +13,11 @@ impl Snapshot {
         self.shared.sources.promisors.is_some()
     }
 
+    /// Whether an object is fetched when a reader misses it.
+    pub fn fetches_on_read(&self) -> bool {
+        self.shared.sources.promisors.as_ref().is_some_and(|promisors| promisors.fetches_on_read())
+    }
+
     /// Fetches these objects with one request to each promisor remote, until none is missing. Gives a snapshot with all of
     /// them, which uses no bitmaps and no commit-graph.
     pub fn fetch_missing(&self, ids: &[ObjectId]) -> Result<Arc<Snapshot>, Error> {
@@ -43,12 +48,11 @@ impl Snapshot {
 
     /// Fetches an object that is about to be read; `None` if it is missing everywhere.
     pub(crate) fn fetch_one(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
-        let promisors = self.shared.sources.promisors.as_ref();
-        if is_built_in(id) || !promisors.is_some_and(|promisors| promisors.fetches_on_read()) {
+        if is_built_in(id) || !self.fetches_on_read() {
             return Ok(None);
         }
         match self.fetch_missing(&[id.to_owned()]) {
-            Err(error) if error.is_not_fetched() => Ok(None),
+            Err(error) if error.unfetched().is_some() => Ok(None),
             fetched => fetched.map(Some),
         }
     }
