@@ -482,3 +482,33 @@ stock init -q --bare to.git
 cat good good >bad
 git -C to.git index-pack --stdin --fix-thin <bad
 rm -r to.git
+
+## tags of what is missing, and what is made of what refs reach
+# in: sha1 sha256
+# needs git: 2.55
+# exits: any
+# state: no-fsck no-objects no-files
+history 3
+gone=$(echo gone | stock hash-object --stdin)
+for kind in commit blob; do
+    for name in a b; do
+        target=${tag:-$gone}
+        tag=$(printf 'object %s\ntype %s\ntag %s\ntagger A <a@x> 1 +0000\n\nm\n' $target $kind $name | stock hash-object -t tag -w --stdin --literally)
+        kind=tag
+    done
+    echo $tag >.git/refs/tags/$name
+    git commit-graph write --reachable
+    git commit-graph verify
+    echo $tag | git commit-graph write --stdin-commits
+    { stock rev-parse HEAD; echo $tag; } | git commit-graph write --stdin-commits
+    stock rev-parse HEAD | git commit-graph write --stdin-commits
+    for options in --all '--all --missing=allow-any' --revs '--revs --missing=allow-any'; do
+        echo $tag | git pack-objects $options --stdout -q | wc -c
+    done
+    git repack -dq
+    git repack -adq
+    git repack -adbq
+    rm .git/refs/tags/$name
+    unset tag
+done
+stock commit-graph verify

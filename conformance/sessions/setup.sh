@@ -614,3 +614,20 @@ GIT_ATTR_NOSYSTEM=x git update-index dir1/file1
 GIT_ATTR_NOSYSTEM=x git show-ref
 GIT_ATTR_NOSYSTEM=x git write-tree
 GIT_ATTR_NOSYSTEM= git add .
+
+## core.logAllRefUpdates without a value, where refs are read and where they are not
+# needs git: 2.55
+# exits: any
+history 3
+printf '[core]\n\tlogAllRefUpdates\n' >>.git/config
+for command in show-ref for-each-ref 'symbolic-ref HEAD' 'update-ref refs/heads/x HEAD' reflog 'reflog list' 'reflog exists HEAD' \
+    'reflog expire --all' 'pack-refs --all' 'refs verify' 'refs list' 'refs exists HEAD' 'stash' 'stash list' 'stash create' \
+    'stash show' 'stash drop' 'stash clear' 'stash store HEAD' 'add .' 'update-index --refresh' write-tree \
+    'commit-tree HEAD^{tree}' 'hash-object dir1/file1' 'pack-objects --all --stdout -q' 'repack -adq' \
+    'commit-graph write --reachable' 'commit-graph verify' 'upload-pack --advertise-refs .' 'receive-pack --advertise-refs .'; do
+    echo "$command"
+    git $command </dev/null >output
+    wc -l <output
+done
+rm -f output
+sed -i '/logAllRefUpdates$/d' .git/config

@@ -9,7 +9,7 @@ use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
-use crate::call::discovery::repository_with_replacements;
+use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
 use crate::options::{CommitPart, CommitTreeOptions};
@@ -24,7 +24,7 @@ const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
 
 /// Implements `git commit-tree`.
 pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
-    let repository = repository_with_replacements(call)?;
+    let repository = with_refs(repository_with_replacements(call)?)?;
     let config = repository.config();
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);

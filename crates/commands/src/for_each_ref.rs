@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 
 use crate::call::Call;
-use crate::call::discovery::repository_with_replacements;
+use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::ForEachRefOptions;
 use crate::ref_filter::{self, ListingRequest, Quoting};
@@ -15,7 +15,7 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Implements `git for-each-ref`.
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
-    let repository = repository_with_replacements(call)?;
+    let repository = with_refs(repository_with_replacements(call)?)?;
     let request = request(call, args)?;
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     ref_filter::list(call, &repository, &request)

@@ -17,7 +17,8 @@ use crate::trace2::packets::traced;
 use crate::upload_pack::{client, expand_home, mode, subject};
 
 /// Settings that must have values, of those of a push.
-const NEEDED: [&str; 5] = [
+const NEEDED: [&str; 6] = [
+    "core.logAllRefUpdates",
     "receive.certNonceSeed",
     "receive.fsck.skipList",
     "receive.hideRefs",

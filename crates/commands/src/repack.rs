@@ -16,7 +16,7 @@ use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
 
 use crate::call::Call;
-use crate::call::discovery::repository_as_it_is;
+use crate::call::discovery::{repository_as_it_is, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
 use crate::packs::settings::{
@@ -30,7 +30,7 @@ const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects
 
 /// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
-    let repository = repository_as_it_is(call)?;
+    let repository = with_refs(repository_as_it_is(call)?)?;
     let config = repository.config();
     let midx = midx_mode(args, config)?;
     refuse_conflicts(call, args, config)?;

@@ -11,7 +11,7 @@ use packrace_store::refs::{
 use packrace_store::{Repository, SkippedRefs, Snapshot};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::{repository, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::ShowRefOptions;
 
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
             return Err(Fatal::new(format!("options {names} cannot be used together")));
         }
     }
-    let repository = repository(call)?;
+    let repository = with_refs(repository(call)?)?;
     let patterns: Vec<&[u8]> = args.patterns.iter().map(|pattern| pattern.as_encoded_bytes()).collect();
     if let Some(prefix) = &args.exclude_existing {
         return exclude_existing(call, &repository, prefix.as_encoded_bytes());

@@ -4,7 +4,7 @@ use packrace_store::Repository;
 use packrace_store::refs::{Expected, RefChange, RefEdit, RefStore, Value, is_good_name, is_ref_name};
 
 use crate::call::Call;
-use crate::call::discovery::repository;
+use crate::call::discovery::{repository, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::SymbolicRefOptions;
 use crate::ref_changes::{RefChanges, check_name, edit};
@@ -20,10 +20,10 @@ pub fn run(call: &Call, args: &SymbolicRefOptions) -> Result<(), Fatal> {
     }
     let arguments: Vec<&[u8]> = args.arguments.iter().map(|text| text.as_encoded_bytes()).collect();
     match (args.delete, arguments.as_slice()) {
-        (true, [name]) => delete(&repository(call)?, call, name),
-        (false, [name]) => show(call, &repository(call)?, args, name),
+        (true, [name]) => delete(&with_refs(repository(call)?)?, call, name),
+        (false, [name]) => show(call, &with_refs(repository(call)?)?, args, name),
         (false, [name, target]) => {
-            let repository = repository(call)?;
+            let repository = with_refs(repository(call)?)?;
             let message = args.message.clone().unwrap_or_default();
             let edit = edit(
                 name,

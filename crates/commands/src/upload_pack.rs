@@ -40,7 +40,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     };
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     let config = fetch.subject.repository.config();
-    config.need_values(&["transfer.hideRefs", "uploadpack.hideRefs"])?;
+    config.need_values(&["core.logAllRefUpdates", "transfer.hideRefs", "uploadpack.hideRefs"])?;
     config.need_protected_values(&["uploadpack.packObjectsHook"])?;
     trace::negotiated(fetch.subject.version as u8);
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));

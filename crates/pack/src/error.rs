@@ -29,6 +29,8 @@ pub struct Error(#[from] Reason);
 pub(crate) enum Reason {
     #[error("unable to read {0}")]
     Missing(ObjectId),
+    #[error("bad object {0}")]
+    MissingTarget(ObjectId),
     #[error("Failed to traverse parents of commit {child}: unable to read {parent}")]
     MissingParent { parent: ObjectId, child: ObjectId },
     #[error("bad tree object {0}")]
@@ -99,6 +101,11 @@ impl Error {
         }
     }
 
+    /// Whether what a tag points at is missing.
+    pub(crate) fn is_missing_target(&self) -> bool {
+        matches!(&self.0, Reason::MissingTarget(_))
+    }
+
     /// Whether an object could be read if there is another copy of it or of its delta bases.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(&self.0, Reason::DamagedEntry { .. } | Reason::WrongKind { .. })
@@ -108,6 +115,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::Missing(_)
+            | Reason::MissingTarget(_)
             | Reason::MissingParent { .. }
             | Reason::MissingTree(_)
             | Reason::Malformed { .. }

@@ -31,6 +31,12 @@ pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
     Ok(repository)
 }
 
+/// The repository, for a command that reads refs: as in git, it must be clear then how changes of refs are logged.
+pub fn with_refs(repository: Repository) -> Result<Repository, Fatal> {
+    repository.config().need_values(&["core.logAllRefUpdates"])?;
+    Ok(repository)
+}
+
 /// Refuses variables about attributes that make no sense: for what looks attributes up.
 pub fn check_attributes(call: &Call, repository: &Repository) -> Result<(), Fatal> {
     call.environment.booleans.check(&["GIT_ATTR_NOSYSTEM"])?;

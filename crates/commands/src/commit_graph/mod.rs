@@ -12,7 +12,7 @@ use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
 use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
 use packrace_os::trace::{self, TraceStep};
-use packrace_pack::maintain::commit_graph::{Split, packed_commits};
+use packrace_pack::maintain::commit_graph::{Split, first_dangling, packed_commits};
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
 use packrace_store::expiry::expiry;
 use packrace_store::{GraphExpiry, GraphFiles, Repository};
@@ -171,6 +171,7 @@ impl Plan {
         match self.source {
             CommitSource::Refs => {
                 call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+                repository.config().need_values(&["core.logAllRefUpdates"])?;
                 Ok(Some(commit_graphs::ref_tips(repository, request_objects, progress)?))
             }
             CommitSource::StdinCommits => {
@@ -187,6 +188,9 @@ impl Plan {
                     Ok(id)
                 });
                 let ids: Vec<ObjectId> = ids.collect::<Result<_, Fatal>>()?;
+                if let Some((tag, _)) = first_dangling(request_objects, &ids)? {
+                    return Err(Fatal::error(format!("invalid object: {tag}")));
+                }
                 progress.report(Phase::CollectingInput, ids.len() as u64, 0);
                 Ok(Some(ids))
             }

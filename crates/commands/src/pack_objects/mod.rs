@@ -16,6 +16,7 @@ use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
+use packrace_pack::maintain::commit_graph::first_dangling;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
 use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
 use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
@@ -31,7 +32,7 @@ use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
 use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
 use crate::call::Call;
-use crate::call::discovery::repository_with;
+use crate::call::discovery::{repository_with, with_refs};
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
@@ -58,7 +59,10 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if args.no_use_bitmap_index {
         open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
     }
-    let repository = repository_with(call, open)?;
+    let mut repository = repository_with(call, open)?;
+    if reads_revisions(args) {
+        repository = with_refs(repository)?;
+    }
     let version = version(args)?;
     refuse_what_is_incompatible(args)?;
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
@@ -224,6 +228,11 @@ impl PackObjectsJob<'_> {
     fn plan_revisions(&self) -> Result<Planned, Fatal> {
         let (args, request_objects) = (self.args, &self.request_objects);
         let selection = self.selection()?;
+        if gaps(args)? == MissingObjects::Any
+            && let Some((_, error)) = first_dangling(request_objects, &selection.wants)?
+        {
+            return Err(error.into());
+        }
         let uris = self.blob_uris()?;
         let mut revisions = Revisions::new(self.call, self.repository, request_objects.snapshot());
         let request = PackRequest {

@@ -11,7 +11,9 @@ use packrace_store::refs::{Backend, LogEdit, LoggedChange, PrepareError, RefStor
 use packrace_store::{ErrorKind, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
-use crate::call::discovery::{repository, repository_with_any_settings, repository_with_replacements};
+use crate::call::discovery::{
+    repository, repository_with_any_settings, repository_with_replacements, with_refs,
+};
 use crate::call::fatal::Fatal;
 use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
@@ -28,26 +30,26 @@ const LOCKED: u8 = 251;
 /// Implements `git reflog`.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     match args {
-        ReflogOptions::Show(args) => show::run(call, &repository_with_replacements(call)?, args),
+        ReflogOptions::Show(args) => show::run(call, &with_refs(repository_with_replacements(call)?)?, args),
         ReflogOptions::List { arguments } => match arguments.first() {
             Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
-            None => list(call, &repository_with_any_settings(call)?),
+            None => list(call, &with_refs(repository_with_any_settings(call)?)?),
         },
         ReflogOptions::Exists { names } => match names.first() {
             None => Err(Fatal::usage_of("reflog exists")),
-            Some(name) => exists(&repository_with_any_settings(call)?, name.as_encoded_bytes()),
+            Some(name) => exists(&with_refs(repository_with_any_settings(call)?)?, name.as_encoded_bytes()),
         },
         ReflogOptions::Write { arguments } => {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
             let [name, old, new, message] = arguments.as_slice() else {
                 return Err(Fatal::usage_of("reflog write"));
             };
-            let repository = repository_with_any_settings(call)?;
+            let repository = with_refs(repository_with_any_settings(call)?)?;
             let changes = RefChanges::new(&repository, call)?;
             write(&repository, changes, name, [old, new], message)
         }
         ReflogOptions::Delete(args) => {
-            let repository = repository_with_any_settings(call)?;
+            let repository = with_refs(repository_with_any_settings(call)?)?;
             let changes = RefChanges::new(&repository, call)?;
             delete(&repository, changes, args)
         }
@@ -56,7 +58,7 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
                 let words = "usage: references specified along with --all\n";
                 return Err(Fatal::silent(129).after(words));
             }
-            let repository = repository_with_any_settings(call)?;
+            let repository = with_refs(repository_with_any_settings(call)?)?;
             let changes = RefChanges::new(&repository, call)?;
             drop_logs(&repository, &changes, args)
         }

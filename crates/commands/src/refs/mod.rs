@@ -7,7 +7,7 @@ use packrace_store::refs::{Backend, CheckedRefs, Migration, PrepareError};
 use packrace_store::{FsckSettings, FsckUse};
 
 use crate::call::Call;
-use crate::call::discovery::{repository, repository_with_any_settings};
+use crate::call::discovery::{repository, repository_with_any_settings, with_refs};
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
 use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
@@ -25,7 +25,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
             let [name] = names.as_slice() else {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
-            let repository = repository_with_any_settings(call)?;
+            let repository = with_refs(repository_with_any_settings(call)?)?;
             show_ref::check_existence(call, &repository, name.as_encoded_bytes())
         }
         RefsOptions::List(args) => for_each_ref::run(call, args),
@@ -38,7 +38,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
 
 /// Reads every ref and every reflog, and checks names and contents.
 fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
-    let repository = repository(call)?;
+    let repository = with_refs(repository(call)?)?;
     let severities = if args.strict { Severities::strict() } else { Severities::lenient() };
     let settings = FsckSettings::of(repository.config(), FsckUse::Fsck)?;
     let rules = settings.rules(severities, repository.hash_kind()).map_err(Fatal::new)?;
@@ -73,7 +73,7 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
 
 /// Migrates all refs to another format.
 fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
-    let repository = repository_with_any_settings(call)?;
+    let repository = with_refs(repository_with_any_settings(call)?)?;
     let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));
     if !args.arguments.is_empty() {
         return Err(misused("too many arguments"));

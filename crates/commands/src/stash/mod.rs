@@ -20,7 +20,7 @@ use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, StashSession};
 
 use crate::call::Call;
-use crate::call::discovery::repository_with_replacements;
+use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
@@ -43,7 +43,7 @@ impl From<WorkError> for Fatal {
 
 /// Implements `git stash`.
 pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
-    let repository = repository_with_replacements(call)?;
+    let repository = with_refs(repository_with_replacements(call)?)?;
     let context = Context::new(&repository, call)?;
     match args {
         StashOptions::Push(args) => push::run(&context, args),

@@ -11,7 +11,7 @@ use packrace_store::refs::{Cause, Expected, PrepareError, RefChange, RefEdit, Re
 
 use self::script::{ScriptCommand, ScriptPhase, SessionScript};
 use crate::call::Call;
-use crate::call::discovery::repository_with_replacements;
+use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::call::streams::InputReader;
 use crate::options::UpdateRefOptions;
@@ -39,7 +39,7 @@ pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
     if !args.stdin && !wanted.contains(&args.arguments.len()) {
         return Err(usage());
     }
-    let repository = repository_with_replacements(call)?;
+    let repository = with_refs(repository_with_replacements(call)?)?;
     let changes = RefChanges::new(&repository, call)?;
     let message = args.message.clone().unwrap_or_default().into_bytes().into();
     match args.stdin {

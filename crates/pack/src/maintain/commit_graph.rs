@@ -125,6 +125,21 @@ fn present_from<D: AsRef<[u8]>>(
     Ok(present)
 }
 
+/// The first of these objects that is a tag of what is missing, and that error.
+pub fn first_dangling(
+    request_objects: &RequestObjects,
+    ids: &[ObjectId],
+) -> Result<Option<(ObjectId, Error)>, Error> {
+    let mut history = CommitReader::new(request_objects);
+    for id in ids {
+        match history.peel_to_any(*id) {
+            Err(error) if error.is_missing_target() => return Ok(Some((*id, error))),
+            peeled => drop(peeled?),
+        }
+    }
+    Ok(None)
+}
+
 /// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, base
 /// first.
 pub fn make<D: AsRef<[u8]> + Clone + Sync>(

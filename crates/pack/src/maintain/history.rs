@@ -27,17 +27,21 @@ impl<'a> CommitReader<'a> {
         Ok(self.reader.kind_and_size(id)?.map(|(kind, _)| kind))
     }
 
-    /// The commit that `id` peels to; `None` if it peels to another kind.
+    /// The commit that `id` peels to; `None` if it peels to another kind, or to what is missing.
     pub(super) fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Error> {
-        let (peeled, kind) = self.peel_to_any(id)?;
-        Ok((kind == Kind::Commit).then_some(peeled))
+        match self.peel_to_any(id) {
+            Ok((peeled, kind)) => Ok((kind == Kind::Commit).then_some(peeled)),
+            Err(error) if error.is_missing_target() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The object that `id` peels to.
     pub(super) fn peel_to_any(&mut self, id: ObjectId) -> Result<(ObjectId, Kind), Error> {
         let mut at = id;
         for _ in 0..MAX_TAG_DEPTH {
-            let kind = self.kind(&at)?.ok_or(Reason::Missing(at))?;
+            let absent = if at == id { Reason::Missing(at) } else { Reason::MissingTarget(at) };
+            let kind = self.kind(&at)?.ok_or(absent)?;
             if kind != Kind::Tag {
                 return Ok((at, kind));
             }

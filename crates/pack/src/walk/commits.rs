@@ -205,7 +205,8 @@ impl<'a> Commits<'a> {
             if tags.len() > MAX_TAG_DEPTH {
                 return Err(Reason::DeepTags(self.request_objects.id(ix)).into());
             }
-            at = self.request_objects.require(&tag.target)?;
+            let target = self.request_objects.find(&tag.target)?;
+            at = target.ok_or(Reason::MissingTarget(tag.target))?;
         }
     }
 
