@@ -512,3 +512,28 @@ for kind in commit blob; do
     unset tag
 done
 stock commit-graph verify
+## a pack that does not fit into the address space
+# in: sha1 sha256
+repository from
+cd from
+seq 1 6000000 >large
+stock -c core.compression=0 add .
+for end in 2000 2100 2200; do
+    seq 1 $end >text
+    commit text-$end
+    stock add text
+done
+stock commit -q -m last
+echo HEAD | stock -c pack.compression=0 -c core.bigFileThreshold=1m pack-objects --revs --stdout -q >../pack
+cd ..
+stock init -q --bare to.git
+(
+    ulimit -v 100000
+    git -C to.git unpack-objects -q --strict <pack
+)
+stock -C to.git cat-file --batch-all-objects --batch-check
+rm -rf to.git
+stock init -q --bare to.git
+git -C to.git unpack-objects -q -r <pack
+stock -C to.git cat-file --batch-all-objects --batch-check
+rm -rf from pack

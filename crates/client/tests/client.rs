@@ -108,7 +108,7 @@ impl Server {
         remote.fetch(&request, &mut ingest, &mut heard)?;
         remote.end_stateful();
         let indexed = ingest.resolve(None, &NoProgress).unwrap();
-        assert_eq!(indexed.data()[..], self.pack[..]);
+        assert_eq!(indexed.data().unwrap()[..], self.pack[..]);
         assert_eq!((heard.bytes, heard.text.len()), (self.pack.len(), self.pack.len().div_ceil(65_515)));
         assert!(String::from_utf8_lossy(&said).contains(&format!("want {}\n", self.id)));
         Ok(reads.get())

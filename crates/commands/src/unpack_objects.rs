@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_pack::ingest::{self, Checks, Ingest, IngestOptions, Unpacking};
+use packrace_pack::ingest::{self, Checks, Ingest, IngestErrorKind, IngestOptions, Unpacking};
 use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
 use packrace_pack::{Phase, ProgressSink as _};
-use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions};
+use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions, WrittenPack};
 use packrace_store::{Repository, strict_fsck_rules};
 
 use crate::call::Call;
@@ -66,19 +66,25 @@ struct UnpackObjectsJob<'a> {
 impl UnpackObjectsJob<'_> {
     /// Receives the whole pack before any object is stored. Returns the bytes after the pack.
     fn unpack(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
-        let mut ingest = match self.args.dry_run {
-            true => Ingest::check_only(self.options.clone()),
-            false => Ingest::new(self.writer()?, self.options.clone()),
-        };
+        let mut ingest = self.ingest()?;
         let rest = input.feed(&mut ingest, |_, _| {}, |error| refuse(self.call, error))?;
         let rest = rest.ok_or_else(|| Fatal::new("early EOF"))?;
+        self.store(ingest)?.map_err(|error| refuse(self.call, error))?;
+        Ok(rest)
+    }
+
+    /// Stores the objects of a pack that has been received; the inner error is that it lacks bases, or has objects that do not
+    /// pass checks.
+    fn store(&self, ingest: Ingest) -> Result<Result<(), ingest::IngestError>, Fatal> {
         if self.args.dry_run {
-            return Ok(rest);
+            return Ok(Ok(()));
         }
         let snapshot = self.repository.snapshot()?;
         let fetch = |bases: &[ObjectId]| prefetch_bases(self.call, &self.repository, bases);
-        let indexed = ingest.resolve_fetching(Some(&snapshot), &fetch, &self.progress);
-        let indexed = indexed.map_err(|error| refuse(self.call, error))?;
+        let indexed = match ingest.resolve_fetching(Some(&snapshot), &fetch, &self.progress) {
+            Ok(indexed) => indexed,
+            Err(error) => return Ok(Err(error)),
+        };
         self.progress.finish();
         self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
         let BatchOptions { policy, loose_limit, loose_compression, .. } = self.storing;
@@ -94,10 +100,10 @@ impl UnpackObjectsJob<'_> {
             self.progress.report(Phase::Unpacking, objects, objects);
         }
         self.progress.finish();
-        Ok(rest)
+        Ok(Ok(()))
     }
 
-    /// Stores all readable objects of a damaged pack.
+    /// Stores all readable objects of a damaged pack, and an intact one as without `-r`: its objects may have any size.
     fn recover(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut file = self.writer()?;
         let mut buffer = vec![0; READ_BYTES];
@@ -112,8 +118,12 @@ impl UnpackObjectsJob<'_> {
                 .ok_or_else(|| Fatal::new("pack exceeds maximum allowed size"))?;
             file.write(&buffer[..length])?;
         }
-        let data = file.map()?;
-        let Salvaged { errors, fatal, end } = salvage(&data, &self.repository, self.args.dry_run)?;
+        let (length, written) = (file.position(), file.written()?);
+        if let Some(end) = self.store_intact(&written, length)? {
+            return Ok(written.range(end..length, &mut buffer)?.to_vec());
+        }
+        let data = written.map()?;
+        let Salvaged { errors, fatal, end } = salvage(data, &self.repository, self.args.dry_run)?;
         for error in &errors {
             error_line!(self.call, "error: {error}");
         }
@@ -122,6 +132,36 @@ impl UnpackObjectsJob<'_> {
             None if !errors.is_empty() => Err(Fatal::silent(1)),
             None => Ok(data[end..].to_vec()),
         }
+    }
+
+    /// Stores a pack that is not damaged, and tells where it ends.
+    fn store_intact(&self, written: &WrittenPack, length: u64) -> Result<Option<u64>, Fatal> {
+        let is_bad = |error: &ingest::IngestError| error.kind() == IngestErrorKind::BadPack;
+        let mut ingest = self.ingest()?;
+        let (mut at, mut buffer) = (0, Vec::new());
+        while at < length && !ingest.is_complete() {
+            let end = length.min(at + READ_BYTES as u64);
+            match ingest.push(written.range(at..end, &mut buffer)?) {
+                Ok(taken) => at += taken as u64,
+                Err(error) if is_bad(&error) => return Ok(None),
+                Err(error) => return Err(refuse(self.call, error)),
+            }
+        }
+        if !ingest.is_complete() {
+            return Ok(None);
+        }
+        match self.store(ingest)? {
+            Ok(()) => Ok(Some(at)),
+            Err(error) if is_bad(&error) => Ok(None),
+            Err(error) => Err(refuse(self.call, error)),
+        }
+    }
+
+    fn ingest(&self) -> Result<Ingest, Fatal> {
+        Ok(match self.args.dry_run {
+            true => Ingest::check_only(self.options.clone()),
+            false => Ingest::new(self.writer()?, self.options.clone()),
+        })
     }
 
     /// A temporary file for the pack.

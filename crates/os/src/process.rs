@@ -86,6 +86,11 @@ pub fn usage() -> std::io::Result<ProcessUsage> {
     })
 }
 
+/// How many bytes of address space it may have (`RLIMIT_AS`, `ulimit -v`); `None`: any number.
+pub fn address_space_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
 /// The number of threads that can run at once, as of the first call; at least 1. The query takes some ten
 /// system calls.
 pub fn available_threads() -> usize {

@@ -26,10 +26,12 @@ use crate::sink::{LACKS_GATHERED_WRITES, first_piece, gathered_or_plain};
 mod closed;
 mod log_file;
 mod sync;
+mod written;
 
 pub use closed::ClosedFile;
 pub use log_file::LogFile;
 pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
+pub use written::WrittenFile;
 
 /// Every write except the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;

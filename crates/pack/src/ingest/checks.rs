@@ -73,6 +73,13 @@ impl Inspector {
         }
     }
 
+    /// Notes the kind of an object that needs no other check.
+    pub(super) fn note_kind(&mut self, id: &oid, kind: Kind) {
+        if self.looks_at_links {
+            self.kinds.insert(id.to_owned(), kind);
+        }
+    }
+
     pub(super) fn inspect(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Result<(), IngestReason> {
         if let Some(listed) = &mut self.listed {
             // As in git, blobs of trees do not count: looking up each of them takes too long.
@@ -223,7 +230,7 @@ impl Inspector {
         if !in_pack(id) {
             return Ok(None);
         }
-        // Neither large blobs nor the objects that completed the pack were inspected.
+        // The objects that completed the pack were not inspected.
         let reader = match ours {
             Some(reader) => reader,
             None => ours.insert(pack()?.reader(cache_bytes::FEW_OBJECTS)),

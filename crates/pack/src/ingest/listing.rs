@@ -40,7 +40,7 @@ pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, IngestError> {
     for at in 0..links.len() {
         settle(&mut links, at);
     }
-    let end = indexed.data.len() as u64 - indexed.checksum.kind().len_in_bytes() as u64;
+    let end = indexed.data.map()?.len() as u64 - indexed.checksum.kind().len_in_bytes() as u64;
     let ends: Vec<u64> = links[1..].iter().map(|link| link.entry.offset).chain([end]).collect();
     let listed = links.iter().zip(ends).map(|(link, end)| Listed {
         id: link.entry.id,
@@ -56,11 +56,12 @@ pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, IngestError> {
 
 /// Reads the headers of all entries, in pack order.
 fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, IngestError> {
+    let data = indexed.data.map()?;
     let mut entries = indexed.entries.clone();
     entries.sort_unstable_by_key(|entry| entry.offset);
     let by_offset = |offset: u64| entries.binary_search_by_key(&offset, |entry| entry.offset).ok();
     let link = |entry: &Entry| {
-        let bytes = indexed.data.get(entry.offset as usize..).unwrap_or_default();
+        let bytes = data.get(entry.offset as usize..).unwrap_or_default();
         let header = parse_entry_header(bytes, indexed.checksum.kind())
             .map_err(|error| IngestReason::bad_object(entry.offset, error.what))?;
         let (kind, base) = match header.kind {

@@ -8,7 +8,8 @@
 //!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
 //! ```
 //!
-//! No system call reads the pack again. Memory: 64 bytes per entry, 28 per entry for the index when it is
+//! No system call reads the pack again, unless a map of it would take too much of a limited address space:
+//! then its entries are read one by one. Memory: 64 bytes per entry, 28 per entry for the index when it is
 //! written, 32 MiB for short deltas, 16 MiB for eager ones, and `cache_bytes` per thread, with an eighth more
 //! for midstates of trees; contents above 8 MiB go to unlinked files.
 
@@ -33,9 +34,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use packrace_format::pack::{EntryKind, write_entry_header};
 use packrace_format::pack_index::{self, Entry};
 use packrace_format::zlib::Deflater;
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, Kind, ObjectId};
 use packrace_store::publish::{
-    PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack, pack_compression,
+    PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack, WrittenPack, pack_compression,
 };
 use packrace_store::{Config, Mapped, ObjectReader, ObjectStream, Snapshot};
 
@@ -124,7 +125,7 @@ pub struct Ingest {
 #[derive(Debug)]
 pub struct IndexedPack {
     sealed: Option<SealedPack>,
-    data: Mapped,
+    data: WrittenPack,
     /// Sorted by id.
     entries: Vec<Entry>,
     checksum: ObjectId,
@@ -205,8 +206,8 @@ impl Ingest {
         let Some(checksum) = self.receiver.checksum() else { return Err(IngestReason::CutOff.into()) };
         let mut writer = self.receiver.take_writer();
         let data = match (&mut writer, self.file.take()) {
-            (Some(writer), _) => writer.map()?,
-            (None, file) => file.expect("what is only checked is not resolved"),
+            (Some(writer), _) => writer.written()?,
+            (None, file) => file.expect("what is only checked is not resolved").into(),
         };
         let mut table = std::mem::replace(&mut self.receiver.table, EntryTable::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
@@ -254,17 +255,23 @@ impl Ingest {
     fn inspect_large(
         &mut self,
         table: &EntryTable,
-        data: &Mapped,
+        data: &WrittenPack,
         scratch: Option<Scratch>,
         progress: &dyn ProgressSink,
     ) -> Result<(), IngestReason> {
         let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
         let mut maker = Maker::new(scratch, self.receiver.unpacked.clone(), progress);
+        let mut packed = Vec::new();
         for entry in std::mem::take(&mut self.receiver.large) {
-            let (stream, size) = table.stream(entry, data)?;
-            let content = maker.inflate(stream, size)?;
             let kind = table.whole_kind(entry).expect("deltas are looked at when they are resolved");
-            inspector.inspect(kind, &table.entries[entry as usize].id, &content)?;
+            let id = &table.entries[entry as usize].id;
+            if kind == Kind::Blob {
+                inspector.note_kind(id, kind);
+                continue;
+            }
+            let (stream, size) = table.stream(entry, data, &mut packed)?;
+            let content = maker.inflate(stream, size)?;
+            inspector.inspect(kind, id, &content)?;
         }
         Ok(())
     }
@@ -274,7 +281,7 @@ impl Ingest {
     fn resolve_deltas(
         &mut self,
         table: &mut EntryTable,
-        data: &Mapped,
+        data: &WrittenPack,
         scratch: Option<Scratch>,
         existing: &mut Option<Arc<Snapshot>>,
         fetch: FetchBases<'_>,
@@ -414,10 +421,10 @@ fn while_syncing<T>(
 }
 
 /// Appends the bases that a thin pack lacks, and ends the pack. If any are appended, the checksum is computed
-/// again from the mapped pages, because the pack begins with the number of objects.
+/// again from the file, because the pack begins with the number of objects.
 fn complete(
     mut writer: PackWriter,
-    data: Mapped,
+    data: WrittenPack,
     mut entries: Vec<Entry>,
     mut lacking: Vec<ObjectId>,
     existing: Option<&Arc<Snapshot>>,
@@ -428,8 +435,9 @@ fn complete(
     let count = entries.len() as u32;
     let completed = lacking.len() as u32;
     let sum = count.checked_add(completed).ok_or(IngestReason::TooManyObjects)?;
+    let mut data = Some(data);
     if let Some(existing) = existing.filter(|_| completed > 0) {
-        drop(data);
+        data = None;
         writer.continue_received()?;
         let mut reader = ExistingReader::new(existing, options.cache_bytes);
         let (mut deflater, mut bytes) = (Deflater::new(options.level), Vec::new());
@@ -445,10 +453,10 @@ fn complete(
         pack_index::sort(&mut entries);
     }
     let mut sealed = writer.seal(sum)?;
-    let (data, checksum) = (sealed.map()?, *sealed.checksum());
+    let checksum = *sealed.checksum();
     Ok(IndexedPack {
+        data: data.map_or_else(|| sealed.written(), Ok)?,
         sealed: Some(sealed),
-        data,
         entries,
         checksum,
         completed,
@@ -478,8 +486,13 @@ impl IndexedPack {
     }
 
     /// All bytes of the pack.
-    pub fn data(&self) -> &Mapped {
-        &self.data
+    pub fn data(&self) -> Result<&Mapped, IngestError> {
+        Ok(self.data.map()?)
+    }
+
+    /// Whether its bytes are not mapped: that would take too much of the address space that the process may have.
+    pub fn is_in_ranges(&self) -> bool {
+        self.data.is_in_ranges()
     }
 
     /// The space and delta chain of every object, in pack order.
@@ -492,7 +505,7 @@ impl IndexedPack {
         let version = pack_index::Version::default();
         let index = pack_index::write(&self.entries, self.checksum.kind(), &self.checksum, version);
         let index = index.map_err(|_| IngestReason::TooManyObjects)?;
-        Ok(Arc::new(Snapshot::of_pack(self.data.clone(), Mapped::from(index), self.checksum.kind())?))
+        Ok(Arc::new(Snapshot::of_pack(self.data.map()?.clone(), Mapped::from(index), self.checksum.kind())?))
     }
 
     /// Publishes a received pack with its companion files, durably.
@@ -502,7 +515,7 @@ impl IndexedPack {
     pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, IngestError> {
         let sealed = self.sealed.expect("a pack that was received");
         // If a part of it was read as zeros, its content is unknown.
-        self.data.check().map_err(packrace_store::Error::from)?;
+        self.data.mapped().map_or(Ok(()), Mapped::check).map_err(packrace_store::Error::from)?;
         drop(self.data);
         Ok(sealed.publish(&self.entries, options)?)
     }

@@ -65,7 +65,7 @@ pub(super) struct Receiver {
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
     pub(super) inspector: Option<Inspector>,
-    /// Whole objects other than blobs that were not checked, because they were never completely in memory.
+    /// Whole objects that were not checked, because they were never completely in memory.
     pub(super) large: Vec<EntryNumber>,
     max_bytes: Option<u64>,
     max_objects: Option<u32>,
@@ -361,9 +361,7 @@ impl Receiver {
             EntryKind::Object(kind) => {
                 let id = match entry.hasher.take() {
                     Some(hasher) => {
-                        if kind != Kind::Blob {
-                            self.large.push(self.table.len());
-                        }
+                        self.large.push(self.table.len());
                         hasher.finish().map_err(|_| IngestReason::CollisionAttack(offset))?
                     }
                     None => {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use packrace_object::{Kind, Like, ObjectId, Unnamed, object_ids};
-use packrace_store::publish::Scratch;
-use packrace_store::{Mapped, Snapshot, cache_bytes};
+use packrace_store::publish::{Scratch, WrittenPack};
+use packrace_store::{Snapshot, cache_bytes};
 
 use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
@@ -59,7 +59,7 @@ pub(super) struct Outcome {
 
 /// The state shared by all threads.
 pub(super) struct Resolver<'a> {
-    pub(super) pack: &'a Mapped,
+    pub(super) pack: &'a WrittenPack,
     pub(super) short_deltas: &'a DeltaBuffer,
     pub(super) table: &'a EntryTable,
     pub(super) children: &'a Children,
@@ -250,6 +250,8 @@ struct DeltaWorker<'a> {
     resolved: Vec<Named>,
     inspector: Option<Inspector>,
     unreported: u64,
+    /// Room for an entry of a pack that is not mapped.
+    packed: Vec<u8>,
     /// Bytes of the pack read since its pages were last released.
     looked_at_bytes: usize,
 }
@@ -272,6 +274,7 @@ impl<'a> DeltaWorker<'a> {
             resolved: Vec::new(),
             inspector: resolver.checks.map(|checks| Inspector::new(checks, resolver.table.hash)),
             unreported: 0,
+            packed: Vec::new(),
             looked_at_bytes: 0,
         }
     }
@@ -315,7 +318,8 @@ impl<'a> DeltaWorker<'a> {
         match root {
             Root::Entry(entry) => {
                 let kind = self.resolver.table.whole_kind(entry).expect("families begin with whole objects");
-                let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
+                let (stream, size) =
+                    self.resolver.table.stream(entry, self.resolver.pack, &mut self.packed)?;
                 Ok((kind, self.maker.inflate(stream, size)?))
             }
             Root::Existing(id) => {
@@ -403,11 +407,12 @@ impl<'a> DeltaWorker<'a> {
         let result = match self.resolver.short_deltas.get(entry) {
             Some(delta) => self.maker.apply_delta(base, delta)?,
             None => {
-                let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
+                let (stream, size) =
+                    self.resolver.table.stream(entry, self.resolver.pack, &mut self.packed)?;
                 self.looked_at_bytes += stream.len();
                 if self.looked_at_bytes > LOOKED_AT_BYTES {
                     self.looked_at_bytes = 0;
-                    self.resolver.pack.let_go();
+                    self.resolver.pack.mapped().inspect(|map| map.let_go());
                 }
                 self.maker.apply(base, stream, size)?
             }

@@ -3,6 +3,7 @@
 use packrace_format::pack::parse_entry_header;
 use packrace_format::pack_index::Entry;
 use packrace_object::{HashKind, Kind, ObjectId, oid};
+use packrace_store::publish::WrittenPack;
 
 use super::error::IngestReason;
 
@@ -138,16 +139,17 @@ impl EntryTable {
             .find(|kind| base == EntryBase::whole(*kind))
     }
 
-    /// The deflated bytes of an entry in its pack, and their inflated length.
+    /// The deflated bytes of an entry in its pack, for which `buffer` may be used, and their inflated length.
     pub(super) fn stream<'p>(
         &self,
         entry: EntryNumber,
-        pack: &'p [u8],
+        pack: &'p WrittenPack,
+        buffer: &'p mut Vec<u8>,
     ) -> Result<(&'p [u8], u64), IngestReason> {
         let start = self.entries[entry as usize].offset;
         let end = self.entries.get(entry as usize + 1).map_or(self.end, |next| next.offset);
         let changed = || IngestReason::bad_object(start, "the pack has changed while it was read");
-        let bytes = pack.get(start as usize..end as usize).ok_or_else(changed)?;
+        let bytes = pack.range(start..end, buffer)?;
         let header = parse_entry_header(bytes, self.hash).map_err(|_| changed())?;
         Ok((&bytes[header.length..], header.size))
     }

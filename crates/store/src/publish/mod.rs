@@ -17,6 +17,7 @@ mod policy;
 mod remove;
 mod scratch;
 mod sealed_pack;
+mod written_pack;
 
 pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
@@ -34,6 +35,7 @@ pub use policy::{Component, Sharing, WritePolicy};
 pub use remove::{PackRemoval, remove_bitmap, remove_pack};
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
+pub use written_pack::WrittenPack;
 
 use std::path::Path;
 

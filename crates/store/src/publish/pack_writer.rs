@@ -1,12 +1,12 @@
 use std::path::{Path, PathBuf};
 
 use packrace_format::pack;
-use packrace_object::{HashKind, TrailerHasher, oid};
-use packrace_os::Mapped;
+use packrace_object::{HashKind, ObjectId, TrailerHasher, oid};
 use packrace_os::count::Role;
-use packrace_os::durable::NewFile;
+use packrace_os::durable::{NewFile, PIECE_BYTES};
 
 use super::sealed_pack::SealedPack;
+use super::written_pack::WrittenPack;
 use super::{Component, Scratch, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
 
@@ -73,9 +73,9 @@ impl PackWriter {
         self.file.len()
     }
 
-    /// All bytes so far.
-    pub fn map(&mut self) -> Result<Mapped, Error> {
-        self.file.map().map_err(|error| self.failed(error))
+    /// All bytes so far, mapped when they are needed.
+    pub fn written(&mut self) -> Result<WrittenPack, Error> {
+        WrittenPack::of(&mut self.file)
     }
 
     /// Syncs what was written so far, if the policy syncs at the end: the final sync is then shorter. Does
@@ -120,21 +120,35 @@ impl PackWriter {
         let checksum = match std::mem::replace(&mut self.trailer, Trailer::Later) {
             Trailer::Running(hasher, announced) if announced == objects => hasher.finish(),
             Trailer::Received => {
-                let bytes = self.map()?;
-                let at = bytes.len().checked_sub(self.hash.len_in_bytes());
-                let at = at.filter(|at| *at >= pack::HEADER_BYTES).ok_or_else(|| self.cut_off())?;
-                let checksum = oid::from_bytes_unchecked(&bytes[at..]).to_owned();
+                let mut bytes = vec![0; self.hash.len_in_bytes()];
+                let at = self.position().checked_sub(bytes.len() as u64);
+                let at = at.filter(|at| *at >= pack::HEADER_BYTES as u64).ok_or_else(|| self.cut_off())?;
+                self.file.read(at, &mut bytes).map_err(|error| self.failed(error))?;
+                let checksum = oid::from_bytes_unchecked(&bytes).to_owned();
                 return Ok(SealedPack::new(self.file, self.dir, self.policy, checksum));
             }
             Trailer::Running(..) | Trailer::Later => {
                 self.file.overwrite(0, &header(objects)).map_err(|error| self.failed(error))?;
-                let mut hasher = TrailerHasher::new(self.hash);
-                hasher.update(&self.map()?);
-                hasher.finish()
+                self.hash_again()?
             }
         };
         self.file.write(checksum.as_slice()).map_err(|error| self.failed(error))?;
         Ok(SealedPack::new(self.file, self.dir, self.policy, checksum))
+    }
+
+    /// The checksum of all bytes so far.
+    fn hash_again(&mut self) -> Result<ObjectId, Error> {
+        let mut hasher = TrailerHasher::new(self.hash);
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut at = 0;
+        while at < self.position() {
+            let length = (self.position() - at).min(PIECE_BYTES as u64);
+            let piece = &mut piece[..length as usize];
+            self.file.read(at, piece).map_err(|error| self.failed(error))?;
+            hasher.update(piece);
+            at += length;
+        }
+        Ok(hasher.finish())
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

@@ -7,6 +7,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, ToSync};
 
+use super::written_pack::WrittenPack;
 use super::{Component, ObjectsStored, WritePolicy, create_temporary, dir_of, with_extension};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Reason};
@@ -120,9 +121,9 @@ impl SealedPack {
         self.file.len()
     }
 
-    /// All bytes of the pack.
-    pub fn map(&mut self) -> Result<Mapped, Error> {
-        self.file.map().map_err(|error| Error::io(self.file.path(), error))
+    /// All bytes of the pack, mapped when they are needed.
+    pub fn written(&mut self) -> Result<WrittenPack, Error> {
+        WrittenPack::of(&mut self.file)
     }
 
     /// Publishes the pack and its companions and makes them durable. `entries` are those of the pack, sorted

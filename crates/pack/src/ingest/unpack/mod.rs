@@ -27,8 +27,8 @@ pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) ->
 }
 
 /// Writes the objects of a pack, except those that completed it, as loose objects. Returns false and writes
-/// nothing if an object is larger than [`MAX_OBJECT_BYTES`]: then keep the pack, where the object takes no
-/// more memory than it has on disk.
+/// nothing if an object is larger than [`MAX_OBJECT_BYTES`], or the pack too large for the address space of
+/// this process: then keep the pack, where the objects take no more memory than they have on disk.
 pub fn unpack(
     indexed: &IndexedPack,
     batch: &mut LooseBatch,
@@ -37,6 +37,9 @@ pub fn unpack(
     let entries = indexed.entries();
     if entries.is_empty() {
         return Ok(true);
+    }
+    if indexed.is_in_ranges() {
+        return Ok(false);
     }
     let snapshot = indexed.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::WHOLE_HISTORY);
