@@ -366,3 +366,32 @@ git -c pack.indexVersion=3 verify-pack .git/objects/pack/*.idx
 git -c pack.indexVersion=junk verify-pack -s .git/objects/pack/*.idx | sed 's/pack-[0-9a-f]*/pack-ID/'
 git -c pack.writeReverseIndex=junk verify-pack .git/objects/pack/*.idx
 git -c pack.indexVersion=3 unpack-objects -q <"$(ls .git/objects/pack/*.pack)"
+
+## bytes behind the end of a loose object
+# in: sha1 sha256
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128
+repository
+# told COMMAND...: what it says, without the paths of files, which git shows from where it is.
+told() {
+    echo "$*"
+    "$@" 2>&1 </dev/null | sed 's/stored in [^)]*objects/stored in objects/'
+}
+commit one
+commit two
+for object in HEAD 'HEAD^{tree}' HEAD:two; do
+    id=$(stock rev-parse "$object")
+    file=.git/objects/$(echo "$id" | sed 's,^..,&/,')
+    cp -p "$file" whole
+    chmod u+w "$file"
+    printf x >>"$file"
+    told git pack-objects --all -q out
+    echo "$id" >list
+    git pack-objects -q --stdout <list >/dev/null 2>&1
+    told git repack -adq
+    told git for-each-ref --format='%(contents)%(objectsize)'
+    told git for-each-ref --format='%(objecttype)'
+    told git commit-graph write --reachable
+    [ "$object" = HEAD ] || told git clone -q --bare "file://$PWD/.git" clone.git | grep '^remote: error'
+    mv -f whole "$file"
+    rm -f .git/objects/info/commit-graph
+done

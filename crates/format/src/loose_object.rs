@@ -7,6 +7,9 @@ use crate::zlib::Inflater;
 
 const FORMAT: &str = "loose object";
 
+/// What is wrong with a file that has bytes after the stream; git refuses it, too.
+pub const GARBAGE_AT_END: &str = "garbage at end";
+
 /// The longest accepted header: a kind, a space, 20 digits and the NUL.
 pub const MAX_HEADER_BYTES: usize = 28;
 
@@ -53,7 +56,11 @@ pub fn inflate(inflater: &mut Inflater, file: &[u8], out: &mut Vec<u8>) -> Resul
         .ok()
         .and_then(|size| size.checked_add(header.length))
         .ok_or_else(|| Error::new(FORMAT, "content is too large for memory", 0))?;
-    inflater.inflate_exact(file, total, out)?;
+    let length = inflater.inflate_measured(file, total, out)?;
+    if length < file.len() {
+        out.clear();
+        return Err(Error::new(FORMAT, GARBAGE_AT_END, length as u64));
+    }
     out.drain(..header.length);
     Ok(header.kind)
 }
@@ -82,6 +89,10 @@ mod tests {
         for end in 0..file.len() {
             assert!(inflate(&mut inflater, &file[..end], &mut out).is_err());
         }
+        file.push(0);
+        let longer = inflate(&mut inflater, &file, &mut out).map_err(|error| error.what);
+        assert_eq!(longer, Err(expect.err().unwrap_or(GARBAGE_AT_END)));
+        assert!(out.is_empty());
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl<'a> Values<'a> {
                 Err(error) => {
                     // Report an object that exists but cannot be read.
                     if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
-                        error_line!(self.objects.call, "error: {error}");
+                        tell(self.objects.call, &error);
                     }
                     return Err(missing());
                 }
@@ -357,13 +357,13 @@ impl<'a> Values<'a> {
             looked.data = Some(object.data);
         } else if looked.kind.is_none() && need == Need::Kind {
             let found = self.reader()?.kind(&id).map_err(|error| {
-                error_line!(self.objects.call, "error: {error}");
+                tell(self.objects.call, &error);
                 missing()
             })?;
             looked.kind = Some(found.ok_or_else(missing)?);
         } else if looked.size.is_none() && need != Need::Kind {
             let found = self.reader()?.kind_and_size(&id).map_err(|error| {
-                error_line!(self.objects.call, "error: {error}");
+                tell(self.objects.call, &error);
                 missing()
             })?;
             let (kind, size) = found.ok_or_else(missing)?;
@@ -569,4 +569,12 @@ fn put_id(id: &ObjectId, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + id.kind().len_in_hex(), 0);
     let _ = id.hex_to_buf(&mut out[start..]);
+}
+
+/// Says what is wrong with an object.
+fn tell(call: &Call, error: &packrace_store::Error) {
+    match error.in_git_words() {
+        Some((lines, _)) => lines.lines().for_each(|line| error_line!(call, "{line}")),
+        None => error_line!(call, "error: {error}"),
+    }
 }

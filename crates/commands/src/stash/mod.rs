@@ -36,6 +36,7 @@ impl From<WorkError> for Fatal {
     fn from(error: WorkError) -> Self {
         match error {
             WorkError::Index(error) => error.into(),
+            WorkError::Store(error) => error.into(),
             error => Fatal::new(error),
         }
     }

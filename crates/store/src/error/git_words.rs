@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use packrace_format::loose_object::GARBAGE_AT_END;
 use packrace_object::ObjectId;
 
 use super::{Error, Reason};
@@ -62,6 +63,9 @@ fn of_fault(fault: &Error) -> String {
 }
 
 fn of_loose(id: &ObjectId, what: &str, is_header: bool) -> String {
+    if what == GARBAGE_AT_END {
+        return format!("error: {what} of loose object '{id}'\n");
+    }
     let stream = if is_of_stream(what) { format!("error: {what}\n") } else { String::new() };
     let place = match (is_header, what) {
         (false, _) => format!("corrupt loose object '{id}'"),
