@@ -575,3 +575,55 @@ for filter in tree:0 tree:2 blob:none; do
     done
     rm -rf c
 done
+## combined filters of which one is about depth
+# differs: git leaves out a tree that it finds too deep before it finds it near the root, but not with one filter alone
+repository
+mkdir tree
+commit tree/file
+mkdir -p deep/er
+stock mv tree deep/er/tree
+commit other
+for filter in tree:2 combine:blob:none+tree:2 combine:tree:2+object:type=tree combine:tree:3+tree:2; do
+    echo "$filter"
+    echo HEAD | git pack-objects --revs -q --stdout --filter="$filter" >p.pack
+    git index-pack p.pack >/dev/null
+    git show-index <p.idx | cut -d' ' -f2 | sort
+    rm p.*
+done
+
+## lists of a walk by path
+# needs git: 2.55
+# exits: 128 128 128
+history 3
+id=$(stock rev-parse HEAD)
+# listed LINES OPTION...: the objects that are packed.
+listed() {
+    lines=$1
+    shift
+    echo "$*"
+    printf '%b' "$lines" | git pack-objects -q --stdout "$@" >p.pack
+    stock index-pack p.pack >/dev/null 2>&1 && git show-index <p.idx | cut -d' ' -f2 | sort
+    rm -f p.*
+}
+listed "HEAD\n" --path-walk --thin
+listed "--not\nHEAD\n" --path-walk --thin
+listed "HEAD\n" --path-walk
+listed "$id\n" --path-walk --thin
+listed "$id\n" --thin
+listed "HEAD\n" --path-walk --thin --revs
+listed "HEAD\n" --path-walk --thin --unpacked
+listed "HEAD\n" --no-path-walk --thin
+
+## trees and blobs beside what the receiver has, with a bitmap
+history 12
+stock tag -a -m note v1 HEAD~3
+stock repack -adqb
+packed 'HEAD~2^{tree}' ^HEAD~4
+packed 'HEAD^{tree}' ^HEAD^
+packed HEAD:dir1 ^HEAD
+packed HEAD:dir1/file1 ^HEAD~8
+packed HEAD 'HEAD~7^{tree}' ^HEAD~3
+packed v1 HEAD~11:dir1 ^HEAD~4
+packed 'HEAD~2^{tree}' '^HEAD~4^{tree}'
+commit new
+packed HEAD:new HEAD:dir1 ^HEAD~4

@@ -500,7 +500,9 @@ fn implies_revisions(args: &PackObjectsOptions) -> bool {
     let unreachable =
         args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
     let is_gapped = args.exclude_promisor_objects && args.stdin_packs.is_none();
-    args.revs || args.thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
+    // With this option, git takes a thin pack's list for one of objects.
+    let is_thin = args.thin && args.packing.path_walk != Some(true);
+    args.revs || is_thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
 fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {

@@ -5,6 +5,7 @@ mod by_walk;
 mod filtering;
 mod layout;
 mod memory;
+mod tips;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::filter::{Filter, Rules};
 use crate::select::islands::Islands;
 use crate::settings::{MAX_TREE_DEPTH, Settings};
-use crate::walk::commits::{Commits, Peeled};
+use crate::walk::commits::Commits;
 use crate::walk::lenient_walk::LenientWalk;
-use crate::walk::trees::{AllowedMissing, OnMissing, TreeWalk};
+use crate::walk::trees::{AllowedMissing, TreeWalk};
 pub(crate) use by_bitmap::or_stored;
 use filtering::Filtering;
 use layout::lay_out;
 pub use memory::estimated_memory;
+pub(crate) use tips::Tips;
 
 /// A client's request after negotiation, as plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -299,6 +301,7 @@ fn find_filtered(
         .allowed_missing(allowed_missing)
         .hashing(request.settings.name_hash);
     let walk_limit = match rules {
+        None if tips.wants_parts_by_name() => 0,
         None => WALK_RATHER_THAN_BITMAP_WITH_NAMES,
         // The client lacks what the filter leaves out, so bitmaps do not know its objects.
         Some(_) => WALK_RATHER_THAN_BITMAP,
@@ -484,6 +487,7 @@ fn find(
         let walk = |commits: &mut Commits<'_>, trees: &mut TreeWalk<'_>, max_commits| match tips.had_commits[..]
         {
             [] => Ok(None),
+            _ if max_commits == 0 => Ok(None),
             _ => by_walk::find(request_objects, commits, trees, tips, max_commits),
         };
         if let Some(found) = walk(commits, trees, walk_limit)? {
@@ -494,6 +498,7 @@ fn find(
         let has_names = bitmap.is_some_and(|bitmap| bitmap.has_name_hashes());
         if walk_limit < WALK_RATHER_THAN_BITMAP
             && !has_names
+            && !tips.wants_parts_by_name()
             && let Some(found) = walk(commits, trees, WALK_RATHER_THAN_BITMAP)?
         {
             return Ok(found);
@@ -506,64 +511,6 @@ fn find(
     }
     let found = by_walk::find(request_objects, commits, trees, tips, usize::MAX)?;
     Ok(found.expect("no limit was set"))
-}
-
-/// Wants and haves, peeled.
-pub(crate) struct Tips {
-    pub(crate) wanted_commits: Vec<ObjectNo>,
-    pub(crate) had_commits: Vec<ObjectNo>,
-    /// Tags, trees and blobs that are wanted by id.
-    pub(crate) wanted_others: Vec<(ObjectNo, Kind)>,
-    pub(crate) had_others: Vec<(ObjectNo, Kind)>,
-    /// Whether only the paths of new objects are visited in what the receiver has.
-    pub(crate) sparse: bool,
-}
-
-impl Tips {
-    fn resolve(
-        request_objects: &RequestObjects,
-        commits: &mut Commits<'_>,
-        request: &PackRequest,
-    ) -> Result<Self, Error> {
-        let mut tips = Tips {
-            wanted_commits: Vec::new(),
-            had_commits: Vec::new(),
-            wanted_others: Vec::new(),
-            had_others: Vec::new(),
-            sparse: request.settings.sparse,
-        };
-        for id in &request.wants {
-            let peeled = commits.peel(request_objects.require(id)?)?;
-            add_peeled(peeled, &mut tips.wanted_commits, &mut tips.wanted_others);
-        }
-        for id in &request.haves {
-            if let Some(have) = request_objects.find(id)? {
-                let peeled = commits.peel(have)?;
-                add_peeled(peeled, &mut tips.had_commits, &mut tips.had_others);
-            }
-        }
-        Ok(tips)
-    }
-
-    /// Marks tags, trees and blobs that the request names, and everything in the trees.
-    fn mark_others(
-        others: &[(ObjectNo, Kind)],
-        trees: &mut TreeWalk<'_>,
-        seen: &Marks,
-        on_missing: OnMissing,
-    ) -> Result<(), Error> {
-        let new: Vec<_> = others.iter().filter(|(ix, _)| seen.insert(*ix)).collect();
-        let roots = new.iter().filter(|(_, kind)| *kind == Kind::Tree).map(|(ix, _)| *ix).collect();
-        trees.mark_below(roots, seen, on_missing)
-    }
-}
-
-fn add_peeled(peeled: Peeled, commits: &mut Vec<ObjectNo>, others: &mut Vec<(ObjectNo, Kind)>) {
-    others.extend(peeled.tags.iter().map(|tag| (*tag, Kind::Tag)));
-    match peeled.kind {
-        Kind::Commit => commits.push(peeled.object),
-        kind => others.push((peeled.object, kind)),
-    }
 }
 
 /// Adds annotated tags whose peeled object is sent, including nested tags.
