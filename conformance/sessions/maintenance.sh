@@ -1380,3 +1380,34 @@ echo junk >"$file"
 git unpack-objects -q <pack
 cp good "$file"
 rm good pack
+
+## commit-graph in pieces, with a multiple that is out of range
+# needs git: 2.55
+# exits: 128 128 128 128
+repository
+for n in 1 2 3; do commit "f$n"; done
+git commit-graph write --reachable --split
+for n in 4 5; do commit "f$n"; done
+git commit-graph write --reachable --split --size-multiple=-1
+git commit-graph write --reachable --split=no-merge --size-multiple=-1
+wc -l <.git/objects/info/commit-graphs/commit-graph-chain
+commit f6
+git commit-graph write --reachable --split --size-multiple=-1
+wc -l <.git/objects/info/commit-graphs/commit-graph-chain
+for n in 7 8; do commit "f$n"; done
+git commit-graph write --reachable --split --size-multiple=-2147483648 --max-commits=1
+commit f9
+git commit-graph write --reachable --split --size-multiple=-2147483648 --max-commits=1
+wc -l <.git/objects/info/commit-graphs/commit-graph-chain
+
+## multi-pack-index that stays, with an unknown preferred pack
+# needs git: 2.55
+history 2
+stock repack -dq
+commit one
+stock repack -dq
+git multi-pack-index write --preferred-pack=nothing
+git multi-pack-index write --preferred-pack=nothing
+commit two
+stock repack -dq
+git multi-pack-index write --preferred-pack=nothing

@@ -230,6 +230,27 @@ git write-tree
 git stash list
 git pack-refs --all
 
+## outside of a repository, whatever else is wrong
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+for command in add commit-graph commit-tree for-each-ref multi-pack-index pack-objects pack-refs refs repack show-ref stash symbolic-ref unpack-objects update-index update-ref write-tree \
+    'commit-graph write' 'multi-pack-index verify' 'stash push' 'refs exists' 'refs migrate' 'reflog list' 'reflog expire'; do
+    for options in --bogus -% '-h x' ''; do
+        git $command $options </dev/null
+    done
+done
+for options in 'commit-graph write -h' 'stash pop --help-all' 'refs verify -h' '-C nowhere add --bogus' '--git-dir=nowhere add --bogus'; do
+    git $options
+done
+
+## without a work tree, whatever else is wrong
+# exits: 128 128 128 128
+git init -q --bare a.git
+git -C a.git add --bogus
+git -C a.git stash --bogus
+git -C a.git stash pop -h x
+git --git-dir=a.git add --bogus
+
 ## in a bare one, where a work tree is needed
 # exits: 128 128
 git init -q --bare a.git
@@ -563,3 +584,50 @@ done
 for command in unpack-objects index-pack; do
     git $command -h | sed 1q
 done
+## abbreviations that mean several options: the last two in git's order are named
+# needs git: 2.55
+# exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129
+history 1
+for options in 'stash push --a' 'stash push --i' 'stash pop --n' 'refs verify --n' 'init --n' 'init --s' 'pack-objects --a' 'pack-objects --no-wr' 'pack-objects --u' 'pack-objects --no-' \
+    'repack --w' 'repack --c' 'update-index --in' 'update-index --r' 'commit-graph write --s' 'commit-graph --no-' 'multi-pack-index write --b' 'for-each-ref --no-s' 'add --no-i' 'add --n' \
+    'show-ref --no-h' 'upload-pack --s' 'receive-pack --no-s' 'hash-object --s' 'update-ref --n'; do
+    git $options </dev/null >/dev/null
+done
+
+## options by the names that were typed, and letters that are none
+# needs git: 2.55
+# exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129
+history 1
+for options in 'add --ignore-removal=x' 'add --no-ignore-rem=x' 'show-ref --heads=x' 'pack-objects --no-quiet=x' 'upload-pack --advertise-refs=' 'update-index --bogus' 'update-index -%' 'update-index --h' \
+    'add -nä' 'stash push -ä' 'pack-objects --h --bogus' 'upload-pack --h --bogus' 'receive-pack --no-advertise-refs --bogus' 'pack-objects --no-write-bitmap-index-quiet --bogus'; do
+    git $options </dev/null
+done
+
+## what is no option, behind options
+# needs git: 2.55
+# exits: 129 129 129 128 128
+history 1
+for options in 'pack-refs -- --bogus' 'pack-refs -' 'commit-graph -- --bogus' 'stash -q -' 'stash --end-of-options dir1'; do
+    git $options </dev/null
+done
+
+## empty values
+# needs git: 2.55
+# exits: 128 128 128 128
+history 1
+git multi-pack-index --object-dir= write
+git commit-graph write --object-dir=
+git commit-graph verify --object-dir=nothing
+git repack --filter-to= -d
+
+## cruft packs that nothing expires from, and that are taken back
+# needs git: 2.55
+# exits: 128 129
+history 3
+stock repack -adq
+pack=$(basename .git/objects/pack/*.pack)
+echo "$pack" | git pack-objects --cruft-expiration -q out >/dev/null
+ls | grep -c out
+echo "$pack" | git pack-objects --cruft --no-cruft-expiration -q out
+git pack-objects --cruft-expiration now -q out </dev/null
+rm out*

@@ -178,7 +178,6 @@ git update-index --add --info-only a
 git ls-files -s
 
 ## unknown options
-# differs: git quotes the option otherwise in this command alone
 # exits: 129 129
 # masks: usage
 repository

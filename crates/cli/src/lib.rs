@@ -96,7 +96,7 @@ fn run<C: Commands>() -> ExitCode {
                 trace.command(&call, &name, &|name| std::env::var_os(name));
             }
             let call = Call { ends_process: true, git: hand_over::git, ..call };
-            (contained(call, command, &argv[1..], trace.as_ref()), trace)
+            (contained(call, command, &argv, trace.as_ref()), trace)
         }
         Parsed::HandOver(refusal) => {
             let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
@@ -107,6 +107,11 @@ fn run<C: Commands>() -> ExitCode {
         }
         Parsed::Answer { text, to_stdout, code } => {
             let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
+            let misplaced = if code == 0 { None } else { misplaced(&argv) };
+            let (text, to_stdout, code) = match misplaced {
+                Some(fatal) => (String::from_utf8_lossy(&fatal.text()).into_owned(), false, fatal.code),
+                None => (text, to_stdout, code),
+            };
             // The reader may be gone, as with `| head`.
             let _ = match to_stdout {
                 true => write!(std::io::stdout(), "{text}"),
@@ -124,6 +129,14 @@ fn run<C: Commands>() -> ExitCode {
         trace.end(code);
     }
     ExitCode::from(code)
+}
+
+/// That there is no repository, or no work tree, where git looks for it before it looks at what was typed.
+fn misplaced(argv: &[OsString]) -> Option<Fatal> {
+    let globals = args::before_checked_command(argv)?;
+    let environment = process::environment(&globals.variables);
+    let call = Call::new(globals.into(), environment, process::streams());
+    commands::check_place(&call, args::needs_work_tree(argv)).err()
 }
 
 /// If standard error is closed, the text is lost.
@@ -173,9 +186,14 @@ fn execute<C: Commands>(call: Call, command: C, argv: &[OsString], trace: Option
     if !command.has_log() {
         warnings::to_stderr();
     }
-    match command.run(call) {
+    // Some commands look at what was typed before they look for the repository.
+    let ended = command.run(call).map_err(|fatal| match fatal.code {
+        USAGE => misplaced(argv).unwrap_or(fatal),
+        _ => fatal,
+    });
+    match ended {
         Ok(()) => 0,
-        Err(fatal) if fatal.is_for_git => to_git(argv, trace, Some((&fatal.text(), fatal.code))),
+        Err(fatal) if fatal.is_for_git => to_git(&argv[1..], trace, Some((&fatal.text(), fatal.code))),
         Err(fatal) => {
             if let Some(trace) = trace.filter(|_| !fatal.message.is_empty()) {
                 trace.error(&fatal.message);

@@ -83,7 +83,7 @@ mod work_tree;
 pub mod write_tree;
 
 pub use call::Call;
-pub use call::discovery::in_directory;
+pub use call::discovery::{check_place, in_directory};
 pub use call::environment::{ClassicTraceVariables, Environment, InitVariables};
 pub use call::fatal::Fatal;
 pub use call::identity::{Person, Role};

@@ -3,7 +3,7 @@ use packrace_commands::numbers;
 use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 
 use super::chosen;
-use super::multi_pack_index::MultiPackIndexCommon;
+use super::multi_pack_index::{MultiPackIndexCommon, maybe_empty};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 pub struct CommitGraphArgs {
     /// Object directory of the commit-graph: the repository's own or an alternate.
     #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
+    #[arg(value_parser = maybe_empty())]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use packrace_commands::options::GlobalOptions;
 
+use super::{COMMANDS_OF_GIT, Command};
+
 /// Options that stand before the command, as in git.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Globals {
@@ -120,6 +122,10 @@ const WITH_VALUE: [&str; 8] = [
     "--namespace",
 ];
 
+/// Commands of git that begin without a repository.
+const ANYWHERE: [&str; 7] =
+    ["upload-pack", "receive-pack", "index-pack", "init", "verify-pack", "hash-object", "http-backend"];
+
 /// Where the command stands, or what is asked in its place: behind the options before it.
 pub fn command_position(argv: &[OsString]) -> usize {
     let mut at = 1;
@@ -132,6 +138,24 @@ pub fn command_position(argv: &[OsString]) -> usize {
         at += 1;
     }
     at
+}
+
+/// The options before a command that git begins in a repository only, before it looks at what was typed behind its name.
+/// `None`: git begins it anywhere, or the usage is all that was asked for.
+pub fn before_checked_command(argv: &[OsString]) -> Option<Globals> {
+    let (before, words) = argv.split_at_checked(command_position(argv))?;
+    let name = words.first()?.to_str().filter(|name| COMMANDS_OF_GIT.contains(name))?;
+    if ANYWHERE.contains(&name) || matches!(words, [_, only] if only == "-h" || only == "--help-all") {
+        return None;
+    }
+    // What is typed behind this command makes no sense; nothing needs to follow that one.
+    let with_another = [before, &["write-tree".into()]].concat();
+    super::typed::<Command>(&with_another).ok().map(|(_, cli)| cli.globals)
+}
+
+/// Whether the command needs files, too.
+pub fn needs_work_tree(argv: &[OsString]) -> bool {
+    argv.get(command_position(argv)).is_some_and(|name| name == "add" || name == "stash")
 }
 
 /// What `--exec-path` prints: the path that is set, or else the directory of this program, which also has the links to it.

@@ -15,6 +15,7 @@ mod maintenance;
 mod multi_pack_index;
 mod objects;
 mod one_ref;
+mod option_order;
 mod pack_objects;
 mod packing;
 mod reflog;
@@ -41,7 +42,7 @@ pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
 pub use events::{EventsArgs, EventsCommand, EventsFollow};
 pub use for_each_ref::ForEachRef;
-pub use globals::{Globals, VariableOptions};
+pub use globals::{Globals, VariableOptions, before_checked_command, needs_work_tree};
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
 pub use maintenance::Maintenance;
@@ -351,6 +352,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     }
     end_options(&mut argv);
     expand_counts(&mut argv);
+    refusal::expand_beginning_of_help(&mut argv);
     update_index::join_cache_info(&mut argv);
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
     match typed::<Command>(&argv) {
@@ -389,8 +391,8 @@ pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
 
 /// What clap makes of a command line, and the name of the command.
 fn typed<C: Subcommand>(argv: &[OsString]) -> Result<(String, Cli<C>), clap::Error> {
-    let mut matches = command_line_of::<C>().try_get_matches_from(argv)?;
     refuse_no::<C>(argv)?;
+    let mut matches = command_line_of::<C>().try_get_matches_from(argv)?;
     let name = matches.subcommand_name().unwrap_or_default().to_owned();
     let config = globals::config_in_order(&matches);
     let mut cli =
@@ -406,11 +408,13 @@ fn refuse_no<C: Subcommand>(argv: &[OsString]) -> Result<(), clap::Error> {
         return Ok(());
     }
     let others = argv.iter().map(|word| if is_no(word) { "--no--".into() } else { word.clone() });
-    let refused = command_line_of::<C>().try_get_matches_from(others).map(drop);
-    refused.map_err(|mut error| {
-        error.insert(ContextKind::InvalidArg, ContextValue::String(format!("--{NO}")));
-        error
-    })
+    match command_line_of::<C>().try_get_matches_from(others) {
+        Err(mut error) if error.kind() == ErrorKind::UnknownArgument => {
+            error.insert(ContextKind::InvalidArg, ContextValue::String(format!("--{NO}")));
+            Err(error)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Those that stand in for git's own of the same name.
@@ -532,6 +536,8 @@ fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Ar
     options.iter().map(|option| {
         let name = option.strip_prefix("no_").map_or_else(|| format!("no_{option}"), str::to_owned);
         let opposite = clap::Arg::new(name.clone()).long(name.replace('_', "-")).hide(true);
+        // It has another name.
+        let opposite = opposite.aliases((*option == "http_backend_info_refs").then_some("no-advertise-refs"));
         let taken = Some(*option).filter(|option| !["pathspec_from_file", "refs_snapshot"].contains(option));
         opposite.action(clap::ArgAction::SetTrue).overrides_with_all(taken)
     })

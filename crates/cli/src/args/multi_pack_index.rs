@@ -5,6 +5,7 @@ use packrace_commands::options::{
 };
 
 use super::chosen;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -96,6 +97,7 @@ pub struct MultiPackIndexRepack {
 pub struct MultiPackIndexCommon {
     /// Object directory of the file: the repository's own or an alternate.
     #[arg(long, value_name = "DIR", allow_hyphen_values = true, overrides_with = "no_object_dir")]
+    #[arg(value_parser = maybe_empty())]
     pub object_dir: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
@@ -134,8 +136,13 @@ pub struct MultiPackIndexWrite {
     #[arg(long)]
     pub no_bitmap: bool,
     /// With --bitmap, read the tips from this file, one per line; those that begin with + are preferred.
-    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true, value_parser = maybe_empty())]
     pub refs_snapshot: Option<PathBuf>,
+}
+
+/// A path that the command itself refuses if it is empty.
+pub(super) fn maybe_empty() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {

@@ -10,7 +10,7 @@ use super::packing::Packing;
 #[command(args = super::taken_back(&[
     "revs", "stdin_packs", "incremental", "local", "honor_pack_keep", "keep_pack", "thin", "shallow",
     "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
-    "pack_loose_unreachable", "unpack_unreachable", "cruft", "cruft_expiration", "non_empty",
+    "pack_loose_unreachable", "unpack_unreachable", "non_empty",
     "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
     "all_progress_implied", "stdout", "no_reuse_delta", "no_reuse_object",
 ]))]
@@ -76,11 +76,16 @@ pub struct PackObjects {
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub unpack_unreachable: Option<String>,
     /// Create a cruft pack: objects that are loose or in packs marked with - on standard input, and in no other pack.
-    #[arg(long)]
+    #[arg(long, overrides_with_all = ["no_cruft", "no_cruft_expiration"])]
     pub cruft: bool,
     /// Like --cruft, without objects older than WHEN.
-    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "never")]
+    #[arg(overrides_with_all = ["no_cruft", "no_cruft_expiration"])]
     pub cruft_expiration: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_cruft: bool,
+    #[arg(long, hide = true)]
+    pub no_cruft_expiration: bool,
     /// Create no empty pack.
     #[arg(long)]
     pub non_empty: bool,
@@ -114,6 +119,8 @@ pub struct PackObjects {
     pub write_bitmap_index: bool,
     #[arg(long, hide = true, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index"])]
     pub write_bitmap_index_quiet: bool,
+    #[arg(long, hide = true, overrides_with_all = ["write_bitmap_index", "write_bitmap_index_quiet"])]
+    pub no_write_bitmap_index_quiet: bool,
     /// Use bitmaps if available (default: pack.useBitmaps).
     #[arg(long, overrides_with = "no_use_bitmap_index")]
     pub use_bitmap_index: bool,

@@ -10,7 +10,7 @@ use crate::FATAL;
 
 use super::globals::command_position;
 use super::synopsis::with_synopsis;
-use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line};
+use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line, option_order};
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
@@ -57,7 +57,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         }
         // A value behind `=`.
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues => {
-            refused(format!("error: option `{}' takes no value\n", option_name(error)))
+            refused(format!("error: option `{}' takes no value\n", typed_name(&option_name(error), argv)))
         }
         ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
             // Git's usage goes elsewhere here: to standard output.
@@ -71,7 +71,11 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         }
         ErrorKind::InvalidSubcommand if is_of_git(argv) => {
             let name = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
-            refused(format!("error: unknown subcommand: `{name}'\n{}", usage_of_typed(argv)))
+            let text = match is_behind_options(&name, argv) {
+                true => "error: need a subcommand".to_owned(),
+                false => format!("error: unknown subcommand: `{name}'"),
+            };
+            refused(format!("{text}\n{}", usage_of_typed(argv)))
         }
         ErrorKind::MissingRequiredArgument if is_of_git(argv) => refused(usage_of_typed(argv)),
         ErrorKind::ValueValidation if invalid_argument(error).starts_with("--config-env ") => {
@@ -95,6 +99,19 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             refused(format!("{}\n", text.lines().next().unwrap_or_default()))
         }
         _ => refused(error.to_string()),
+    }
+}
+
+/// Git takes `--help` by its full name only: what begins so is the beginning of another option, if there is one.
+pub fn expand_beginning_of_help(argv: &mut [OsString]) {
+    let is_begun = |word: &OsString| ["--h", "--he", "--hel"].iter().any(|begun| word == begun);
+    let Some(at) = argv.iter().position(is_begun) else { return };
+    let begun = argv[at].to_str().map(|word| word.trim_start_matches('-')).unwrap_or_default();
+    let command = typed_command(argv);
+    let options = command.iter().flat_map(clap::Command::get_arguments).filter(|one| one.get_id() != "help");
+    let meant: Vec<&str> = options.flat_map(names).filter(|name| name.starts_with(begun)).collect();
+    if let [one] = meant.as_slice() {
+        argv[at] = format!("--{one}").into();
     }
 }
 
@@ -127,9 +144,13 @@ pub fn usage_of(name: &str) -> String {
 
 /// Of an argument that is no option, or the beginning of several: what is wrong with it.
 fn unknown(option: &str, argv: &[OsString]) -> String {
+    // It may be one too many, which git does not say.
+    if option == "-" || is_behind_options(option, argv) {
+        return String::new();
+    }
     let Some(name) = option.strip_prefix("--") else {
         let switch = option.strip_prefix('-');
-        return switch.map(|switch| format!("error: unknown switch `{switch}'\n")).unwrap_or_default();
+        return switch.map(|switch| unknown_switch(switch, argv)).unwrap_or_default();
     };
     // As it was typed, with its value.
     let is_typed = |rest: &&str| rest.strip_prefix(name).is_some_and(|v| v.is_empty() || v.starts_with('='));
@@ -137,22 +158,55 @@ fn unknown(option: &str, argv: &[OsString]) -> String {
     let typed = rests.find(is_typed).unwrap_or(name);
     match two_meanings(name, argv) {
         Some([one, other]) => format!("error: ambiguous option: {typed} (could be --{one} or --{other})\n"),
-        None => format!("error: unknown option `{typed}'\n"),
+        None => format!("error: unknown option {}{typed}'\n", opening_quote(argv)),
     }
 }
 
-/// The last two options of the command that begin like this, if there are as many.
+/// What one command of git puts before an option that it does not know, and what the others put there.
+fn opening_quote(argv: &[OsString]) -> char {
+    if words(argv).first().is_some_and(|name| name == "update-index") { '\'' } else { '`' }
+}
+
+/// Whether `--` stands before an argument.
+fn is_behind_options(argument: &str, argv: &[OsString]) -> bool {
+    let mut before = words(argv).iter().take_while(|word| *word != argument);
+    before.any(|word| word == "--")
+}
+
+/// What is said of a letter that is no option. Git shows one that is not ASCII with what follows.
+fn unknown_switch(switch: &str, argv: &[OsString]) -> String {
+    let quote = opening_quote(argv);
+    if switch.is_ascii() {
+        return format!("error: unknown switch {quote}{switch}'\n");
+    }
+    let letters = words(argv).iter().filter_map(|word| word.to_str()?.strip_prefix('-'));
+    let rest = letters.filter(|letters| !letters.starts_with('-')).find_map(|s| Some(&s[s.find(switch)?..]));
+    format!("error: unknown non-ascii option in string: `-{}'\n", rest.unwrap_or(switch))
+}
+
+/// The last two options of the command that begin like this, if there are as many. As in git, what takes an option back
+/// stands behind it.
 fn two_meanings(name: &str, argv: &[OsString]) -> Option<[String; 2]> {
     let command = typed_command(argv)?;
-    let mut found: Vec<String> = Vec::new();
-    for argument in command.get_arguments() {
-        let names = argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default());
-        found.extend(names.filter(|long| long.starts_with(name)).map(str::to_owned));
-    }
+    let name_of_command = command.get_bin_name().unwrap_or_default();
+    let arguments: Vec<&clap::Arg> = command.get_arguments().filter(|one| one.get_id() != "help").collect();
+    let own_place = |long: &str| arguments.iter().position(|one| names(one).any(|name| name == long));
+    let mut found: Vec<&str> = arguments.iter().copied().flat_map(names).collect();
+    found.retain(|long| long.starts_with(name));
+    found.sort_by_key(|long| {
+        let option = long.strip_prefix(NO).unwrap_or(long);
+        let own = || [own_place(option), own_place(long)].into_iter().flatten().min();
+        option_order::place(name_of_command, option).or_else(own)
+    });
     let last = found.pop()?;
     // Git names one twice here.
-    let other = if name == NO { last.clone() } else { found.pop()? };
-    Some([other, last])
+    let other = if name == NO { last } else { found.pop()? };
+    Some([other.to_owned(), last.to_owned()])
+}
+
+/// All names of an option.
+fn names(argument: &clap::Arg) -> impl Iterator<Item = &str> {
+    argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default())
 }
 
 /// The command and what follows.
@@ -206,6 +260,18 @@ fn number_error(error: &clap::Error, argv: &[OsString]) -> Option<String> {
     // The one that is typed as a letter, too.
     let is_letter = name == "geometric" && !is_word();
     Some(if is_letter { message.replace("option `geometric'", "switch `g'") } else { message })
+}
+
+/// Which of the names of an option was typed before a value, or begun.
+fn typed_name(option: &str, argv: &[OsString]) -> String {
+    let command = typed_command(argv);
+    let mut arguments = command.iter().flat_map(clap::Command::get_arguments);
+    let argument = arguments.find(|one| one.get_long() == Some(option));
+    let begun = words(argv).iter().filter_map(|word| word.to_str()?.strip_prefix("--")?.split_once('='));
+    let mut begun = begun.flat_map(|(typed, _)| {
+        argument.into_iter().flat_map(names).filter(move |name| name.starts_with(typed))
+    });
+    begun.next().unwrap_or(option).to_owned()
 }
 
 /// The name of the option that is refused.

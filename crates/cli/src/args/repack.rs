@@ -4,6 +4,7 @@ use packrace_commands::numbers;
 use packrace_commands::options::RepackOptions;
 
 use super::chosen;
+use super::multi_pack_index::maybe_empty;
 use super::packing::Packing;
 
 #[derive(Debug, Default, clap::Args)]
@@ -71,7 +72,7 @@ pub struct Repack {
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub filter: Vec<String>,
     /// With --filter, prefix of the file names of the separate pack.
-    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, value_parser = maybe_empty())]
     pub filter_to: Option<PathBuf>,
     /// Also pack objects of packs with a .keep file; these packs stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
@@ -89,7 +90,7 @@ pub struct Repack {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub write_midx: Option<String>,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
-    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, value_parser = maybe_empty())]
     pub expire_to: Option<PathBuf>,
     /// Ignored, as in git.
     #[arg(hide = true)]

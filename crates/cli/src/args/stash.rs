@@ -251,7 +251,13 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
         let text = argument.as_encoded_bytes();
         match text {
             // With -p, paths may follow without it.
-            b"--" | b"--end-of-options" | b"--patch" => break,
+            b"--" | b"--patch" => break,
+            // Paths need the other mark all the same.
+            b"--end-of-options" => match rest.next().filter(|next| *next != "--") {
+                Some(next) => return Err(next.clone()),
+                None => break,
+            },
+            b"-" => return Err(argument.clone()),
             b"--message" | b"--pathspec-from-file" => drop(rest.next()),
             [b'-', switches @ ..] if switches.iter().find(|at| b"-mp".contains(at)) == Some(&b'p') => break,
             // A message follows, in this argument or in the next.

@@ -22,7 +22,7 @@ use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{CommitGraphOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
-use crate::work_tree::path_from_top;
+use crate::work_tree::typed_object_dir;
 
 /// Implements `git commit-graph`.
 pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
@@ -51,7 +51,7 @@ fn object_dir_of(
     call: &Call,
     typed: Option<&Path>,
 ) -> Result<Option<PathBuf>, Fatal> {
-    typed.map(|path| path_from_top(repository, call, path)).transpose()
+    typed.map(|path| typed_object_dir(repository, call, path)).transpose()
 }
 
 enum CommitSource {
@@ -83,12 +83,13 @@ impl Plan {
                 return Err(Fatal::new(text));
             }
         };
-        let number = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
-        let size_multiple = match number(args.size_multiple) {
+        let size_multiple = match args.size_multiple {
             0 => Merging::default().size_multiple,
-            multiple => multiple,
+            // As in git, a negative one is a large one.
+            multiple => multiple.cast_unsigned(),
         };
-        let merging = Merging { size_multiple, max_commits: number(args.max_commits) };
+        let max_commits = u32::try_from(args.max_commits.max(0)).unwrap_or(u32::MAX);
+        let merging = Merging { size_multiple, max_commits };
         let split = match args.split.as_ref().map(Option::as_deref) {
             None => Split::Single,
             Some(None) => Split::Merge(merging),

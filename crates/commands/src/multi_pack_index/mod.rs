@@ -3,7 +3,7 @@
 mod damage;
 mod verify;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::options::{
 };
 use crate::progress::{self, Progress};
 use crate::trace2::mode_of_multi_pack_index;
-use crate::work_tree::path_from_top;
+use crate::work_tree::typed_object_dir;
 
 /// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
@@ -46,7 +46,7 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     mode_of_multi_pack_index(args);
     let mut repository = repository_as_it_is(call)?;
     if let Some(path) = &args.object_dir {
-        let path = std::path::absolute(path_from_top(&repository, call, path)?).map_err(Fatal::new)?;
+        let path = std::path::absolute(typed_object_dir(&repository, call, path)?).map_err(Fatal::new)?;
         // As git does, and not as it documents: any directory.
         let directory = if path.is_dir() { path } else { repository.known_object_dir(&path)? };
         let options = OpenOptions { object_dir: Some(directory), ..call.open_options()? };
@@ -111,8 +111,9 @@ fn write(
     // A list of packs is to be followed, whatever the old file reads from.
     let previous = if args.stdin_packs { None } else { previous(call, &snapshot) };
     let preferred = args.preferred_pack.as_deref();
-    // As in git, a chain grows without a word of it.
-    if let Some(name) = preferred.filter(|_| !args.layer.incremental) {
+    // As in git, a chain grows without a word of it, and a file that covers all packs stays.
+    let stays = || previous.is_some() && bitmap.is_none() && covers_all_packs(&snapshot);
+    if let Some(name) = preferred.filter(|_| !args.layer.incremental && !stays()) {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == pack_stem(name)) {
             error_line!(call, "warning: unknown preferred pack: '{name}'");
@@ -162,6 +163,14 @@ fn warn_of_lone_indexes(
         error_line!(call, "warning: failed to add packfile '{shown}'");
     }
     Ok(())
+}
+
+/// Whether the file that there is covers the packs that there are, and no others.
+fn covers_all_packs(snapshot: &Snapshot) -> bool {
+    let known = snapshot.own_multi_pack_index_names().unwrap_or_default();
+    let known: HashSet<&str> = known.iter().map(String::as_str).collect();
+    let own = || snapshot.packs().iter().filter(|pack| pack.is_local());
+    own().count() == known.len() && own().all(|pack| known.contains(pack.name()))
 }
 
 /// The single file that there is, unless it is damaged.

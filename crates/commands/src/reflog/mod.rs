@@ -31,10 +31,13 @@ const LOCKED: u8 = 251;
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     match args {
         ReflogOptions::Show(args) => show::run(call, &with_refs(repository_with_replacements(call)?)?, args),
-        ReflogOptions::List { arguments } => match arguments.first() {
-            Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
-            None => list(call, &with_refs(repository_with_any_settings(call)?)?),
-        },
+        ReflogOptions::List { arguments } => {
+            let repository = with_refs(repository_with_any_settings(call)?)?;
+            match arguments.first() {
+                Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
+                None => list(call, &repository),
+            }
+        }
         ReflogOptions::Exists { names } => match names.first() {
             None => Err(Fatal::usage_of("reflog exists")),
             Some(name) => exists(&with_refs(repository_with_any_settings(call)?)?, name.as_encoded_bytes()),

@@ -22,10 +22,10 @@ const FAILED: u8 = 255;
 pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
     match args {
         RefsOptions::Exists { names } => {
+            let repository = with_refs(repository_with_any_settings(call)?)?;
             let [name] = names.as_slice() else {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
-            let repository = with_refs(repository_with_any_settings(call)?)?;
             show_ref::check_existence(call, &repository, name.as_encoded_bytes())
         }
         RefsOptions::List(args) => for_each_ref::run(call, args),

@@ -39,6 +39,16 @@ pub fn path_from_top_of(tree: Option<&WorkTree>, call: &Call, path: &Path) -> Re
     }
 }
 
+/// An object directory that was typed, as git shows it.
+pub fn typed_object_dir(repository: &Repository, call: &Call, typed: &Path) -> Result<PathBuf, Fatal> {
+    if typed.as_os_str().is_empty() {
+        return Err(Fatal::new("The empty string is not a valid path"));
+    }
+    let path = path_from_top(repository, call, typed)?;
+    let shorter = path.strip_prefix(".").ok().filter(|path| !path.as_os_str().is_empty());
+    Ok(shorter.map_or_else(|| path.clone(), Path::to_owned))
+}
+
 /// How git calls the git directory: as the caller names it, unless git has gone elsewhere or it is a file; or else as it is
 /// seen from where git is, unless it has gone to the top of a work tree that was named. `None` if the current directory cannot be read.
 pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTree>) -> Option<PathBuf> {

@@ -74,6 +74,9 @@ pub enum GraphWriteError {
     /// Positions of commits have just under 31 bits.
     #[error("too many commits to write graph")]
     TooManyCommits,
+    /// This many times a number of commits is more than can be counted.
+    #[error("size_t overflow: {0} * {1}")]
+    SizeOverflow(u64, u64),
     /// The chain has reached its maximum length.
     #[error("too many commit-graph layers")]
     TooManyLayers,

@@ -31,7 +31,7 @@ const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
 const LOG_FILE: &str = concat!("gc", ".log");
 
 /// A file of a commit-graph chain absorbs the one below if that has at most this many times its commits.
-const GRAPH_MULTIPLE: u32 = 2;
+const GRAPH_MULTIPLE: u64 = 2;
 
 /// Resources and callbacks of a job.
 pub struct Means<'a> {

@@ -185,7 +185,7 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
     let layers = below.map_or_else(Vec::new, CommitGraph::layer_lens);
     let new = u32::try_from(commits.len()).map_err(|_| GraphWriteError::TooManyCommits)?;
     let kept_layers = match request.split {
-        Split::Merge(merging) => layers_to_keep(&layers, request.foreign_layers, new, merging),
+        Split::Merge(merging) => layers_to_keep(&layers, request.foreign_layers, new, merging)?,
         _ => layers.len(),
     };
     let base = open(&present[..kept_layers]);
