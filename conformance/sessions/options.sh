@@ -584,6 +584,8 @@ done
 for command in unpack-objects index-pack; do
     git $command -h | sed 1q
 done
+git stash --bogus 2>&1 | sed '/^$/q'
+git stash push --bogus 2>&1 | sed '/^$/q'
 ## abbreviations that mean several options: the last two in git's order are named
 # needs git: 2.55
 # exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129

@@ -160,6 +160,11 @@ impl Progress {
         self.trace(|traced| traced.enter(step));
     }
 
+    /// In a trace, begins to look for objects that are sorted by their paths.
+    pub fn begin_path_walk(&self) {
+        self.trace(TracedPhases::walk_by_path);
+    }
+
     /// In a trace, ends what is said of packs.
     pub fn end_packs(&self) {
         self.trace(TracedPhases::end);

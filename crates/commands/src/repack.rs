@@ -6,11 +6,11 @@ use packrace_maintenance::bitmaps::{bitmap_request, islands};
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
 use packrace_os::process::available_threads;
 use packrace_os::trace;
-use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, write};
+use packrace_pack::{NameHashVersion, RequestObjects};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
@@ -138,6 +138,9 @@ fn traced_write(
     };
     let argv = ["git", "pack-objects"].into_iter().chain(options).chain(all.iter().chain(selection).copied());
     let traced = trace::child_inside(&argv.collect::<Vec<_>>());
+    if args.packing.path_walk == Some(true) && request.settings.name_hash == NameHashVersion::ByPath {
+        progress.begin_path_walk();
+    }
     let written = write(request_objects, request, progress);
     progress.end_packs();
     traced.into_iter().for_each(|child| child.ended_inside(written.is_ok()));

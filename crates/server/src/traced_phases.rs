@@ -43,6 +43,8 @@ pub struct TracedPhases {
     /// While bitmaps are made.
     bitmaps: Option<TraceRegion>,
     step: Option<(PackStep, TraceRegion)>,
+    /// Within the first step, if objects are sorted by their paths.
+    path_walk: Option<TraceRegion>,
     /// Of the packs since the last [`TracedPhases::end`].
     totals: Option<Totals>,
 }
@@ -86,9 +88,20 @@ impl TracedPhases {
         if self.step.as_ref().is_some_and(|(open, _)| *open >= step) {
             return;
         }
-        self.end_bitmaps();
-        self.step = None;
+        self.end_step();
         self.step = trace::region("pack-objects", step.label()).map(|region| (step, region));
+    }
+
+    /// Objects are found that will be sorted by their paths.
+    pub fn walk_by_path(&mut self) {
+        self.enter(PackStep::Enumerate);
+        self.path_walk = trace::region("pack-objects", "path-walk");
+    }
+
+    fn end_step(&mut self) {
+        self.end_bitmaps();
+        self.path_walk = None;
+        self.step = None;
     }
 
     /// A pack is written.
@@ -138,8 +151,7 @@ impl TracedPhases {
 
     /// No more packs.
     pub fn end(&mut self) {
-        self.end_bitmaps();
-        self.step = None;
+        self.end_step();
         if let Some(totals) = self.totals.take() {
             let numbers = totals.by_name();
             numbers.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));

@@ -343,13 +343,16 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
     }
     add_default_addresses(&mut argv);
-    if let Err(token) = stash::add_default_command(&mut argv) {
-        let token = token.to_string_lossy();
-        let text = format!(
-            "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
-        );
-        return Parsed::Answer { text, to_stdout: false, code: 128 };
-    }
+    let is_assumed_push = match stash::add_default_command(&mut argv) {
+        Ok(is_assumed) => is_assumed,
+        Err(token) => {
+            let token = token.to_string_lossy();
+            let text = format!(
+                "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
+            );
+            return Parsed::Answer { text, to_stdout: false, code: 128 };
+        }
+    };
     end_options(&mut argv);
     expand_counts(&mut argv);
     refusal::expand_beginning_of_help(&mut argv);
@@ -372,6 +375,11 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
                 if is_log(words) || is_signed_commit(words) =>
             {
                 Parsed::HandOver(Some(text))
+            }
+            // As it was typed.
+            Parsed::Answer { text, to_stdout, code } if is_assumed_push => {
+                let text = text.replace(&usage_of("stash push"), &usage_of("stash"));
+                Parsed::Answer { text, to_stdout, code }
             }
             answer => answer,
         },

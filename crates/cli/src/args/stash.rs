@@ -228,11 +228,11 @@ pub struct StashShow {
 }
 
 /// `stash` alone means `stash push`, but then paths stand behind `--`, so that no command that is spelled wrongly is taken for a
-/// path. Gives what stands elsewhere. A `--` that is a word of a message gets another before it.
-pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsString> {
+/// path. Gives what stands elsewhere, or whether `push` was added. A `--` that is a word of a message gets another before it.
+pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<bool, OsString> {
     let at = command_position(argv);
     if argv.get(at).is_none_or(|command| command != "stash") {
-        return Ok(());
+        return Ok(false);
     }
     let at = at + 1;
     match argv.get(at) {
@@ -241,9 +241,9 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
             let end = argv[at + 1..].iter().position(is_end).map(|end| at + 1 + end);
             let is_word = |&n: &usize| next == "save" && argv[n] == "--" || next == "create" && n == at + 1;
             end.filter(is_word).into_iter().for_each(|end| argv.insert(end, "--".into()));
-            return Ok(());
+            return Ok(false);
         }
-        Some(next) if next == "-h" || next == "--help" => return Ok(()),
+        Some(next) if next == "-h" || next == "--help" => return Ok(false),
         _ => {}
     }
     let mut rest = argv[at..].iter();
@@ -269,7 +269,7 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
         }
     }
     argv.insert(at, "push".into());
-    Ok(())
+    Ok(true)
 }
 
 impl From<StashOptions> for StashKeepOptions {

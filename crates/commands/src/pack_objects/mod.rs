@@ -80,6 +80,9 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         fetches_missing: may_fetch && is_partial(&repository)?,
     };
     progress.begin_step(PackStep::Enumerate);
+    if settings.name_hash == NameHashVersion::ByPath && reads_revisions(args) {
+        progress.begin_path_walk();
+    }
     let mut planned = job.plan_fetching()?;
     if args.delta_islands {
         planned.plan =

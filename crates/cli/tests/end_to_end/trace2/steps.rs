@@ -167,6 +167,8 @@ fn regions_and_data() {
         &[],
         &["enumerate-objects", "written/delta", "packs-reused"],
     );
+    check(&["pack-objects", "--all", "--path-walk", "--stdout"], &[], &[r#""label":"path-walk""#]);
+    check(&["repack", "-adfq", "--path-walk"], &[], &[r#""label":"path-walk""#]);
     check(&["pack-objects", "--all", "../pack"], &[], &[r#""key":"write_pack_file/wrote","nesting":2"#]);
     check(&["pack-objects", "--non-empty", "../pack"], &[], &["enumerate-objects"]);
     check(&["pack-objects", "../pack"], &[], &["write-pack-file"]);
