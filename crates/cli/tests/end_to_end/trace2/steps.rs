@@ -167,8 +167,6 @@ fn regions_and_data() {
         &[],
         &["enumerate-objects", "written/delta", "packs-reused"],
     );
-    check(&["pack-objects", "--all", "--path-walk", "--stdout"], &[], &[r#""label":"path-walk""#]);
-    check(&["repack", "-adfq", "--path-walk"], &[], &[r#""label":"path-walk""#]);
     check(&["pack-objects", "--all", "../pack"], &[], &[r#""key":"write_pack_file/wrote","nesting":2"#]);
     check(&["pack-objects", "--non-empty", "../pack"], &[], &["enumerate-objects"]);
     check(&["pack-objects", "../pack"], &[], &["write-pack-file"]);
@@ -186,6 +184,24 @@ fn regions_and_data() {
     );
     check(&["commit-graph", "write", "--reachable"], &[], &[r#"{"event":"cmd_mode","name":"write"}"#]);
     check(&["multi-pack-index", "verify"], &[], &[r#""name":"verify""#]);
+}
+
+/// Git has the option since 2.50.
+#[test]
+fn path_walks_are_regions() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = packrace_os::real_path(dir.path()).unwrap();
+    repository(&top);
+    for args in
+        [&["pack-objects", "--all", "--path-walk", "--stdout"][..], &["repack", "-adfq", "--path-walk"]]
+    {
+        let trace = traced(Path::new(PACKRACE), &top, args, &[]).0;
+        let place = |words: &str| trace.find(words).unwrap_or_else(|| panic!("{words} is not in\n{trace}"));
+        let within = place(r#""label":"path-walk""#);
+        assert!(
+            place(r#""label":"enumerate-objects""#) < within && within < place(r#""label":"prepare-pack""#)
+        );
+    }
 }
 
 /// Git does it before it makes the pack.
