@@ -30,7 +30,13 @@ fn history(input: &BitmapInput) -> CommitHistory {
 }
 
 fn job(input: &BitmapInput) -> BitmapJob<'_> {
-    static OPTIONS: BitmapOptions = BitmapOptions { reuse: false, ..BitmapOptions::default() };
+    static OPTIONS: BitmapOptions = BitmapOptions {
+        name_hashes: true,
+        reuse: false,
+        lookup_table: false,
+        reverse_file: false,
+        threads: 1,
+    };
     let BitmapInput { request_objects, order, .. } = input;
     BitmapJob { request_objects, order, options: &OPTIONS, progress: &NoProgress }
 }
