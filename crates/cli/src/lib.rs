@@ -136,7 +136,7 @@ fn misplaced(argv: &[OsString]) -> Option<Fatal> {
     let globals = args::before_checked_command(argv)?;
     let environment = process::environment(&globals.variables);
     let call = Call::new(globals.into(), environment, process::streams());
-    commands::check_place(&call, args::needs_work_tree(argv)).err()
+    commands::check_place(&call, commands::command_words::needs_work_tree(argv)).err()
 }
 
 /// If standard error is closed, the text is lost.

@@ -83,7 +83,8 @@ mod work_tree;
 pub mod write_tree;
 
 pub use call::Call;
-pub use call::discovery::{check_place, in_directory};
+pub use call::command_words;
+pub use call::discovery::in_directory;
 pub use call::environment::{ClassicTraceVariables, Environment, InitVariables};
 pub use call::fatal::Fatal;
 pub use call::identity::{Person, Role};
@@ -91,3 +92,4 @@ pub use call::left_to_git;
 pub use call::printable::{harmless, one_line};
 pub use call::streams::{ErrorOutput, Input, Output, Streams, Written};
 pub use call::users::{self, User};
+pub use work_tree::check_place;

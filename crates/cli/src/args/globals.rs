@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use packrace_commands::command_words::{begins_anywhere, command_position};
 use packrace_commands::options::GlobalOptions;
 
-use super::{COMMANDS_OF_GIT, Command};
+use super::Command;
 
 /// Options that stand before the command, as in git.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -110,52 +111,17 @@ impl From<Globals> for GlobalOptions {
     }
 }
 
-/// Options that have a value in the next argument.
-const WITH_VALUE: [&str; 8] = [
-    "-C",
-    "-c",
-    "--config-env",
-    "--git-dir",
-    "--work-tree",
-    "--shallow-file",
-    "--attr-source",
-    "--namespace",
-];
-
-/// Commands of git that begin without a repository.
-const ANYWHERE: [&str; 7] =
-    ["upload-pack", "receive-pack", "index-pack", "init", "verify-pack", "hash-object", "http-backend"];
-
-/// Where the command stands, or what is asked in its place: behind the options before it.
-pub fn command_position(argv: &[OsString]) -> usize {
-    let mut at = 1;
-    while let Some(argument) = argv.get(at) {
-        if WITH_VALUE.iter().any(|option| argument == option) {
-            at += 1;
-        } else if argument == "--exec-path" || !argument.as_encoded_bytes().starts_with(b"-") {
-            break;
-        }
-        at += 1;
-    }
-    at
-}
-
 /// The options before a command that git begins in a repository only, before it looks at what was typed behind its name.
 /// `None`: git begins it anywhere, or the usage is all that was asked for.
 pub fn before_checked_command(argv: &[OsString]) -> Option<Globals> {
     let (before, words) = argv.split_at_checked(command_position(argv))?;
-    let name = words.first()?.to_str().filter(|name| COMMANDS_OF_GIT.contains(name))?;
-    if ANYWHERE.contains(&name) || matches!(words, [_, only] if only == "-h" || only == "--help-all") {
+    let is_asked = matches!(words, [_, only] if only == "-h" || only == "--help-all");
+    if is_asked || begins_anywhere(words.first()?.to_str()?) {
         return None;
     }
     // What is typed behind this command makes no sense; nothing needs to follow that one.
     let with_another = [before, &["write-tree".into()]].concat();
     super::typed::<Command>(&with_another).ok().map(|(_, cli)| cli.globals)
-}
-
-/// Whether the command needs files, too.
-pub fn needs_work_tree(argv: &[OsString]) -> bool {
-    argv.get(command_position(argv)).is_some_and(|name| name == "add" || name == "stash")
 }
 
 /// What `--exec-path` prints: the path that is set, or else the directory of this program, which also has the links to it.

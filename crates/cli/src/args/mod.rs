@@ -15,7 +15,6 @@ mod maintenance;
 mod multi_pack_index;
 mod objects;
 mod one_ref;
-mod option_order;
 mod pack_objects;
 mod packing;
 mod reflog;
@@ -42,7 +41,7 @@ pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
 pub use events::{EventsArgs, EventsCommand, EventsFollow};
 pub use for_each_ref::ForEachRef;
-pub use globals::{Globals, VariableOptions, before_checked_command, needs_work_tree};
+pub use globals::{Globals, VariableOptions, before_checked_command};
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
 pub use maintenance::Maintenance;
@@ -58,12 +57,16 @@ use serve::SERVE_HELP;
 pub use serve::Serve;
 pub use shell::Shell;
 pub use stash::Stash;
+use stash::StashCommand;
 pub use synopsis::synopsis;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use packrace_commands::command_words::{
+    COMMANDS_OF_GIT, command_position, end_options, expand_counts, with_push,
+};
 use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
@@ -343,7 +346,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
     }
     add_default_addresses(&mut argv);
-    let is_assumed_push = match stash::add_default_command(&mut argv) {
+    let is_assumed_push = match with_push(&mut argv, &StashCommand::has_subcommand) {
         Ok(is_assumed) => is_assumed,
         Err(token) => {
             let token = token.to_string_lossy();
@@ -357,7 +360,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     expand_counts(&mut argv);
     refusal::expand_beginning_of_help(&mut argv);
     update_index::join_cache_info(&mut argv);
-    let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
+    let words = argv.get(command_position(&argv)..).unwrap_or_default();
     match typed::<Command>(&argv) {
         Ok((name, cli)) if cli.globals.git_dir.is_none() && cli.command.lacks_directory() => {
             let reason = if name == "receive-pack" { "fatal: you must specify a directory\n\n" } else { "" };
@@ -425,52 +428,11 @@ fn refuse_no<C: Subcommand>(argv: &[OsString]) -> Result<(), clap::Error> {
     }
 }
 
-/// Those that stand in for git's own of the same name.
-const COMMANDS_OF_GIT: [&str; 25] = [
-    "upload-pack",
-    "receive-pack",
-    "add",
-    "commit-graph",
-    "for-each-ref",
-    "index-pack",
-    "unpack-objects",
-    "init",
-    "verify-pack",
-    "repack",
-    "maintenance",
-    "multi-pack-index",
-    "pack-objects",
-    "hash-object",
-    "http-backend",
-    "write-tree",
-    "commit-tree",
-    "update-index",
-    "update-ref",
-    "symbolic-ref",
-    "show-ref",
-    "pack-refs",
-    "refs",
-    "reflog",
-    "stash",
-];
-
 /// Called by the name of a command: `git-upload-pack` is what ssh and `git clone --upload-pack` run.
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
     COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
-}
-
-/// For git, `--end-of-options` is another `--`, except where revisions come before paths.
-fn end_options(argv: &mut [OsString]) {
-    let at = globals::command_position(argv);
-    let words = argv.get_mut(at..).unwrap_or_default();
-    let is_end = |word: &&mut OsString| *word == "--" || *word == "--end-of-options";
-    if !is_log(words)
-        && let Some(word) = words.iter_mut().find(is_end)
-    {
-        *word = "--".into();
-    }
 }
 
 /// `--http` and its like may stand without an address. One has a colon, or is a port; anything else that follows is the next
@@ -489,26 +451,6 @@ fn add_default_addresses(argv: &mut [OsString]) {
         if !argv.get(at + 1).is_some_and(|next| is_address(&next.to_string_lossy())) {
             argv[at].push("=");
             argv[at].push(default);
-        }
-    }
-}
-
-/// `reflog -3` and `stash list -3` are `-n3`, as in git-log. In `show-ref`, what follows the letter `s` is its value.
-fn expand_counts(argv: &mut [OsString]) {
-    let at = globals::command_position(argv);
-    let word = |number: usize| argv.get(at + number).and_then(|word| word.to_str());
-    let is_show_ref = word(0) == Some("show-ref");
-    if !is_show_ref && !matches!((word(0), word(1)), (Some("reflog"), _) | (Some("stash"), Some("list"))) {
-        return;
-    }
-    for arg in argv.iter_mut().skip(at).take_while(|arg| *arg != "--") {
-        let letters = arg.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
-        if !is_show_ref && !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit()) {
-            *arg = format!("-n{letters}").into();
-        } else if let Some((before, value)) = letters.split_once('s').filter(|_| is_show_ref)
-            && !(before.starts_with('-') || value.is_empty())
-        {
-            *arg = format!("-{before}s={value}").into();
         }
     }
 }

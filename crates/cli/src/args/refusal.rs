@@ -4,13 +4,13 @@ use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ErrorKind};
+use packrace_commands::command_words::{COMMANDS_OF_GIT, command_position, place_of_option};
 use packrace_commands::numbers::NumberError;
 
 use crate::FATAL;
 
-use super::globals::command_position;
 use super::synopsis::with_synopsis;
-use super::{COMMANDS_OF_GIT, Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line, option_order};
+use super::{Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line};
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
@@ -71,11 +71,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         }
         ErrorKind::InvalidSubcommand if is_of_git(argv) => {
             let name = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
-            let text = match is_behind_options(&name, argv) {
-                true => "error: need a subcommand".to_owned(),
-                false => format!("error: unknown subcommand: `{name}'"),
-            };
-            refused(format!("{text}\n{}", usage_of_typed(argv)))
+            refused(no_subcommand(&name, argv))
         }
         ErrorKind::MissingRequiredArgument if is_of_git(argv) => refused(usage_of_typed(argv)),
         ErrorKind::ValueValidation if invalid_argument(error).starts_with("--config-env ") => {
@@ -167,6 +163,15 @@ fn opening_quote(argv: &[OsString]) -> char {
     if words(argv).first().is_some_and(|name| name == "update-index") { '\'' } else { '`' }
 }
 
+/// What is said of a name that is no subcommand.
+fn no_subcommand(name: &str, argv: &[OsString]) -> String {
+    let text = match is_behind_options(name, argv) {
+        true => "error: need a subcommand".to_owned(),
+        false => format!("error: unknown subcommand: `{name}'"),
+    };
+    format!("{text}\n{}", usage_of_typed(argv))
+}
+
 /// Whether `--` stands before an argument.
 fn is_behind_options(argument: &str, argv: &[OsString]) -> bool {
     let mut before = words(argv).iter().take_while(|word| *word != argument);
@@ -196,7 +201,7 @@ fn two_meanings(name: &str, argv: &[OsString]) -> Option<[String; 2]> {
     found.sort_by_key(|long| {
         let option = long.strip_prefix(NO).unwrap_or(long);
         let own = || [own_place(option), own_place(long)].into_iter().flatten().min();
-        option_order::place(name_of_command, option).or_else(own)
+        place_of_option(name_of_command, option).or_else(own)
     });
     let last = found.pop()?;
     // Git names one twice here.

@@ -1,9 +1,7 @@
-use clap::Subcommand as _;
 use packrace_commands::options::{
     self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
 };
 
-use super::globals::command_position;
 use super::reflog::LogArgs;
 use super::{Interaction, chosen};
 use std::ffi::OsString;
@@ -225,51 +223,6 @@ pub struct StashShow {
     /// The entry: stash@{N}, stash@{DATE} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
-}
-
-/// `stash` alone means `stash push`, but then paths stand behind `--`, so that no command that is spelled wrongly is taken for a
-/// path. Gives what stands elsewhere, or whether `push` was added. A `--` that is a word of a message gets another before it.
-pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<bool, OsString> {
-    let at = command_position(argv);
-    if argv.get(at).is_none_or(|command| command != "stash") {
-        return Ok(false);
-    }
-    let at = at + 1;
-    match argv.get(at) {
-        Some(next) if next.to_str().is_some_and(StashCommand::has_subcommand) => {
-            let is_end = |word: &OsString| word == "--" || word == "--end-of-options";
-            let end = argv[at + 1..].iter().position(is_end).map(|end| at + 1 + end);
-            let is_word = |&n: &usize| next == "save" && argv[n] == "--" || next == "create" && n == at + 1;
-            end.filter(is_word).into_iter().for_each(|end| argv.insert(end, "--".into()));
-            return Ok(false);
-        }
-        Some(next) if next == "-h" || next == "--help" => return Ok(false),
-        _ => {}
-    }
-    let mut rest = argv[at..].iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.as_encoded_bytes();
-        match text {
-            // With -p, paths may follow without it.
-            b"--" | b"--patch" => break,
-            // Paths need the other mark all the same.
-            b"--end-of-options" => match rest.next().filter(|next| *next != "--") {
-                Some(next) => return Err(next.clone()),
-                None => break,
-            },
-            b"-" => return Err(argument.clone()),
-            b"--message" | b"--pathspec-from-file" => drop(rest.next()),
-            [b'-', switches @ ..] if switches.iter().find(|at| b"-mp".contains(at)) == Some(&b'p') => break,
-            // A message follows, in this argument or in the next.
-            [b'-', switches @ .., b'm'] if !switches.starts_with(b"-") && !switches.contains(&b'm') => {
-                rest.next();
-            }
-            [b'-', ..] => {}
-            _ => return Err(argument.clone()),
-        }
-    }
-    argv.insert(at, "push".into());
-    Ok(true)
 }
 
 impl From<StashOptions> for StashKeepOptions {

@@ -11,7 +11,6 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
 use crate::call::relative_paths::{IndexStart, has_relative_paths, starting_at};
-use crate::work_tree::WorkTree;
 
 /// The repository of a command without a repository argument: `--git-dir` or `GIT_DIR`, else the first one
 /// found upwards from the current directory (gitrepository-layout).
@@ -47,15 +46,6 @@ pub fn check_attributes(call: &Call, repository: &Repository) -> Result<(), Fata
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.
 pub fn repository_as_it_is(call: &Call) -> Result<Repository, Fatal> {
     repository_with(call, call.open_options()?)
-}
-
-/// Fails where a command cannot begin: outside of a repository, or without a work tree that it needs.
-pub fn check_place(call: &Call, needs_work_tree: bool) -> Result<(), Fatal> {
-    let repository = repository_as_it_is(call)?;
-    if needs_work_tree {
-        WorkTree::of(&repository, call)?;
-    }
-    Ok(())
 }
 
 /// The same for a command in which a wrong setting that it does not use does no harm, as in git.

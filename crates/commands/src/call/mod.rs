@@ -1,6 +1,7 @@
 //! One call of a command: global options, environment and streams.
 
 pub mod booleans;
+pub mod command_words;
 mod config_parameters;
 pub mod discovery;
 pub mod discovery_limits;

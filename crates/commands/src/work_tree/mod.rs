@@ -9,7 +9,7 @@ use packrace_store::{Config, Repository};
 use packrace_worktree::index::IndexError;
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, named_git_dir};
+use crate::call::discovery::{in_directory, named_git_dir, repository_as_it_is};
 use crate::call::fatal::Fatal;
 
 /// A work tree and the current directory in it.
@@ -37,6 +37,15 @@ pub fn path_from_top_of(tree: Option<&WorkTree>, call: &Call, path: &Path) -> Re
         Some(tree) => Ok(tree.base.join(path)),
         None => in_directory(call, path),
     }
+}
+
+/// Fails where a command cannot begin: outside of a repository, or without a work tree that it needs.
+pub fn check_place(call: &Call, needs_work_tree: bool) -> Result<(), Fatal> {
+    let repository = repository_as_it_is(call)?;
+    if needs_work_tree {
+        WorkTree::of(&repository, call)?;
+    }
+    Ok(())
 }
 
 /// An object directory that was typed, as git shows it.
