@@ -465,3 +465,30 @@ mkdir plain; cd plain
 for option in --fsck-objects=foo=warn --fsck-objects=missingEmail=nope --fsck-objects=skipList=nothere --index-version=9 --object-format=md5 -v; do
     git index-pack --stdin $option </dev/null
 done
+
+## what is traced of a push from a shallow repository
+# needs git: 2.55
+# exits: 1
+history 6 src
+stock init -q --bare srv
+stock -C src push -q ../srv main
+stock clone -q --depth 2 "file://$PWD/srv" sh
+cd sh
+commit new
+traced() {
+    echo "$*"
+    GIT_TRACE_BARE=1 GIT_TRACE_SHALLOW=$PWD/lines git "$@" 2>/dev/null
+    cat lines
+    rm -f lines
+}
+traced push ../srv HEAD:refs/heads/new
+stock -C ../srv config receive.shallowUpdate true
+traced push ../srv HEAD:refs/heads/new2
+stock init -q --bare ../empty
+traced push ../empty HEAD:refs/heads/new
+stock -C ../empty config receive.shallowUpdate true
+traced push ../empty HEAD:refs/heads/new
+traced push ../empty HEAD:refs/heads/new2
+traced push ../empty :new2
+cd ..
+rm -rf src srv sh empty

@@ -644,3 +644,40 @@ stock branch third
 git refs optimize --include='refs/heads/t*' --no-prune
 git refs optimize --auto
 git refs optimize more
+
+## what is traced of refs
+# needs git: 2.55
+# in: files reftable
+# exits: 128 128 128 128 2
+history 2
+traced() {
+    echo "$*"
+    GIT_TRACE_BARE=1 GIT_TRACE_REFS=$PWD/lines git "$@"
+    grep -E "${which:-transaction|finish|->|^\}|optimize}" lines
+    rm -f lines
+}
+first=$(stock rev-parse HEAD~1) second=$(stock rev-parse HEAD)
+traced update-ref -m why refs/heads/a "$second"
+traced update-ref refs/heads/main "$first"
+traced update-ref --no-deref HEAD "$first"
+traced symbolic-ref HEAD refs/heads/main
+traced update-ref refs/heads/a "$first" "$first"
+traced update-ref refs/heads/a/b "$first"
+traced update-ref -d refs/heads/a "$second"
+traced update-ref HEAD "$second"
+printf 'symref-create refs/heads/s refs/heads/main\ncreate refs/heads/c HEAD\nupdate refs/heads/d HEAD~1\n' | traced update-ref --stdin
+printf 'create refs/heads/c HEAD\n' | traced update-ref --stdin
+printf 'delete refs/heads/nope %s\n' "$first" | traced update-ref --stdin
+printf 'create refs/heads/c HEAD\nupdate refs/heads/d HEAD\n' | traced update-ref --stdin --batch-updates
+traced update-ref refs/heads/s "$first"
+traced update-ref -d HEAD
+stock symbolic-ref -d refs/heads/s
+traced pack-refs --all
+which='refs/heads/[cd]'
+traced show-ref --verify refs/heads/c
+traced refs exists refs/heads/d
+traced show-ref --exists refs/heads/nothing
+which=iterator
+traced show-ref --branches
+which='iterator|refs/heads/'
+traced for-each-ref --format='%(refname)' refs/heads/c

@@ -12,6 +12,7 @@ use packrace_maintenance::{
 use packrace_os::child::{Confinement, Program};
 use packrace_os::clock::time_of_day;
 use packrace_os::process::available_threads;
+use packrace_os::trace::{self, TracedChild};
 use packrace_store::{Ended, Repository};
 
 use crate::call::Call;
@@ -54,6 +55,23 @@ pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
         }
         MaintenanceOptions::Status => Maintenance::of(call, false, Vec::new())?.show_status(),
     }
+}
+
+/// The program that git starts for a task.
+fn git_child(task: Task, split_factor: u32, speaks: bool) -> Option<TracedChild> {
+    let geometric = format!("--geometric={split_factor}");
+    let (quiet, progress) = if speaks { ("--no-quiet", "--progress") } else { ("--quiet", "--no-progress") };
+    let argv: &[&str] = match task {
+        Task::StaleFiles => return None,
+        Task::PackRefs => &["git", "pack-refs", "--all", "--prune"],
+        Task::ReflogExpire => &["git", "reflog", "expire", "--all"],
+        Task::LooseObjects => &["git", "pack-objects", quiet],
+        Task::GeometricRepack if speaks => &["git", "repack", "-d", "-l", &geometric, "--write-midx"],
+        Task::GeometricRepack => &["git", "repack", "-d", "-l", &geometric, "--quiet", "--write-midx"],
+        Task::Gc => &["git", "gc", quiet, "--no-detach", "--skip-foreground-tasks"],
+        Task::CommitGraph => &["git", "commit-graph", "write", "--split", "--reachable", progress],
+    };
+    trace::child_inside(argv)
 }
 
 /// Whether git has this strategy. Measurements decide which tasks run, whichever it is.
@@ -211,9 +229,15 @@ impl<'a> Maintenance<'a> {
         lock: &MaintenanceLock,
         args: &MaintenanceRunOptions,
     ) -> Result<(), Fatal> {
-        let _region = packrace_os::trace::region("maintenance", planned.task.name());
+        let speaks = self.speaks(args);
+        // As in git, which does these tasks before it goes to the background.
+        let category = match planned.task {
+            Task::PackRefs | Task::ReflogExpire => "maintenance foreground",
+            _ => "maintenance",
+        };
+        let _region = trace::region(category, planned.task.name());
         let threads = available_threads();
-        let progress = Progress::new(self.speaks(args), self.call)?;
+        let progress = Progress::new(speaks, self.call)?;
         let progress = progress.with_threads(threads);
         let recent = match planned.task {
             Task::Gc => recent_objects(self.call, &self.repository)?,
@@ -228,13 +252,15 @@ impl<'a> Maintenance<'a> {
             past_refs: &|| {},
         };
         let before = Sizes::of(self.repository.object_dir())?;
+        let traced = git_child(planned.task, self.settings.split_factor, speaks);
         let done = packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
+        traced.into_iter().for_each(|child| child.ended_inside(done.is_ok()));
         match &done {
             Ok(()) => progress.finish(),
             Err(_) => progress.stop(),
         }
         done?;
-        if self.speaks(args) {
+        if speaks {
             let after = Sizes::of(self.repository.object_dir())?;
             error_line!(
                 self.call,

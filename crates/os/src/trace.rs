@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
@@ -15,8 +15,8 @@ type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
 /// Empty until [`listen`].
 static LISTENER: OnceLock<TraceListener> = OnceLock::new();
 
-/// Whether the listener wants to know of accesses to packs, which are many.
-static HAS_PACK_ACCESSES: AtomicBool = AtomicBool::new(false);
+/// Which details the listener wants to know: a bit for each.
+static DETAILS: AtomicU8 = AtomicU8::new(0);
 
 /// The category of hooks.
 const HOOK: &str = "hook";
@@ -74,8 +74,21 @@ pub enum TraceStep<'a> {
     Said(&'a str),
     /// An object at this offset of this pack is read.
     PackAccess(&'a Path, u64),
+    /// A line of another older trace.
+    Detail(TraceDetail, &'a str),
     /// A remark that only the older trace of commands has (git(1), `GIT_TRACE`).
     Note(&'a str),
+}
+
+/// What is told only if the listener wants it, for there is much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceDetail {
+    /// Accesses to packs (`GIT_TRACE_PACK_ACCESS`).
+    PackAccesses,
+    /// What is read and changed of refs (`GIT_TRACE_REFS`).
+    Refs,
+    /// What is done about shallow commits (`GIT_TRACE_SHALLOW`).
+    Shallow,
 }
 
 /// The names of a part of the work.
@@ -87,6 +100,12 @@ pub struct RegionNames<'a> {
     pub label: &'a str,
     /// With what.
     pub message: Option<&'a str>,
+}
+
+impl TraceDetail {
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 impl RegionNames<'_> {
@@ -134,14 +153,22 @@ pub fn is_on() -> bool {
     LISTENER.get().is_some()
 }
 
-/// From now on, the listener wants to know of accesses to packs.
-pub fn want_pack_accesses() {
-    HAS_PACK_ACCESSES.store(true, Ordering::Relaxed);
+/// From now on, the listener wants to know such details.
+pub fn want(detail: TraceDetail) {
+    DETAILS.fetch_or(detail.bit(), Ordering::Relaxed);
 }
 
-/// Whether somebody wants to know of them.
-pub fn has_pack_accesses() -> bool {
-    HAS_PACK_ACCESSES.load(Ordering::Relaxed)
+/// Whether somebody wants to know them.
+#[inline]
+pub fn wants(detail: TraceDetail) -> bool {
+    DETAILS.load(Ordering::Relaxed) & detail.bit() != 0
+}
+
+/// This step of git's was done about shallow commits.
+pub fn shallow(step: &str) {
+    if wants(TraceDetail::Shallow) {
+        tell(TraceStep::Detail(TraceDetail::Shallow, &format!("shallow: {step}")));
+    }
 }
 
 /// Reports a step.

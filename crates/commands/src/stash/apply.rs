@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
+use packrace_os::trace;
 use packrace_worktree::merge::Names;
-use packrace_worktree::stash::{IndexMode, Stash};
+use packrace_worktree::stash::{IndexMode, Stash, StashSession};
 
 use super::{Context, complain, entries, say, state, with_git};
 use crate::call::fatal::Fatal;
@@ -95,8 +96,6 @@ fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
     if with_git::show_status(context, false)? {
         return Ok(Vec::new());
     }
-    let config = context.repository.config();
-    let options = context.call.fetching_options()?;
     let mut session = context.open()?;
     if with_git::has_submodules(&session, &context.top) {
         drop(session);
@@ -105,6 +104,15 @@ fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
         }
         session = context.open()?;
     }
+    let traced = trace::child_inside(&["git", "status"]);
+    let text = own_status(context, session);
+    traced.into_iter().for_each(|child| child.ended_inside(text.is_ok()));
+    text
+}
+
+fn own_status(context: &Context<'_>, mut session: StashSession<'_>) -> Result<Vec<u8>, Fatal> {
+    let config = context.repository.config();
+    let options = context.call.fetching_options()?;
     session.refresh()?;
     let head = context.head(session.objects())?;
     let status = session.status(

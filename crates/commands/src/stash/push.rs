@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::rc::Rc;
 
+use packrace_os::trace;
 use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::files::{FileComparison, Files};
@@ -21,6 +22,13 @@ use crate::hooks::IndexChange;
 use crate::options::{StashKeepOptions, StashPushOptions};
 use crate::ref_changes::{RefChanges, edit, ends_all};
 use crate::work_tree::sparse_index_expanded;
+
+/// The program that git starts to store changed files.
+const GIT_KEEPS: [&str; 7] =
+    ["git", "update-index", "--ignore-skip-worktree-entries", "-z", "--add", "--remove", "--stdin"];
+
+/// And to undo all changes.
+const GIT_TAKES_AWAY: [&str; 5] = ["git", "reset", "--hard", "-q", "--no-recurse-submodules"];
 
 pub(super) fn save(
     context: &Context<'_>,
@@ -177,7 +185,11 @@ fn push(
         },
         quiet: options.quiet,
     };
-    let kept = match keep(context, &mut session, &work, &mut specs)? {
+    // Git has other programs for what is staged.
+    let traced = if options.staged { None } else { trace::child_inside(&GIT_KEEPS) };
+    let kept = keep(context, &mut session, &work, &mut specs);
+    traced.into_iter().for_each(|child| child.ended_inside(kept.is_ok()));
+    let kept = match kept? {
         Outcome::Stored(kept) => kept,
         other => {
             context.finish(session, IndexChange::Alone)?;
@@ -189,7 +201,11 @@ fn push(
     if !options.quiet {
         say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
     }
-    take_away(context, options, session, &kept, &head, &specs)
+    let is_reset = !options.staged && specs.is_empty();
+    let traced = if is_reset { trace::child_inside(&GIT_TAKES_AWAY) } else { None };
+    let taken = take_away(context, options, session, &kept, &head, &specs);
+    traced.into_iter().for_each(|child| child.ended_inside(taken.is_ok()));
+    taken
 }
 
 /// Removes what is stashed from the index and the work tree.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use packrace_os::trace::RegionNames;
+use packrace_os::trace::{RegionNames, TraceDetail};
 use packrace_store::shell_word;
 
 pub(super) const EXE: &str = concat!("packrace/", env!("CARGO_PKG_VERSION"));
@@ -23,6 +23,10 @@ pub(super) enum TraceFormat {
     Performance,
     /// The older trace of accesses to packs.
     PackAccess,
+    /// The older trace of refs.
+    Refs,
+    /// The older trace of shallow commits.
+    Shallow,
 }
 
 /// An event, and when it happened.
@@ -76,7 +80,7 @@ impl EventDetail<'_> {
 }
 
 impl TraceFormat {
-    pub(super) const ALL: [TraceFormat; 7] = [
+    pub(super) const ALL: [TraceFormat; 9] = [
         TraceFormat::Normal,
         TraceFormat::Perf,
         TraceFormat::Event,
@@ -84,7 +88,19 @@ impl TraceFormat {
         TraceFormat::Setup,
         TraceFormat::Performance,
         TraceFormat::PackAccess,
+        TraceFormat::Refs,
+        TraceFormat::Shallow,
     ];
+
+    /// What it has that is told on request only.
+    pub(super) fn detail(self) -> Option<TraceDetail> {
+        match self {
+            TraceFormat::PackAccess => Some(TraceDetail::PackAccesses),
+            TraceFormat::Refs => Some(TraceDetail::Refs),
+            TraceFormat::Shallow => Some(TraceDetail::Shallow),
+            _ => None,
+        }
+    }
 
     /// Whether it is older than trace2, and has its targets, its time and its words.
     pub(super) fn is_classic(self) -> bool {
@@ -100,6 +116,8 @@ impl TraceFormat {
             TraceFormat::Setup => "GIT_TRACE_SETUP",
             TraceFormat::Performance => "GIT_TRACE_PERFORMANCE",
             TraceFormat::PackAccess => "GIT_TRACE_PACK_ACCESS",
+            TraceFormat::Refs => "GIT_TRACE_REFS",
+            TraceFormat::Shallow => "GIT_TRACE_SHALLOW",
         }
     }
 

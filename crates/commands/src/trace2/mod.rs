@@ -1,8 +1,9 @@
 //! Git's trace2 (api-trace2): `GIT_TRACE2`, `GIT_TRACE2_PERF` and `GIT_TRACE2_EVENT`, and the settings `trace2.*`.
 //!
 //! Events are written as they happen, with one call each. Besides git's there are a `counter` for each kind of call by the
-//! file's role. Packs that `repack` and `upload-pack` make, what a push brings, and the check of its links have the events of
-//! the child that git starts for them, with this process's number; other work for which git starts a program has none.
+//! file's role. Packs that `repack` and `upload-pack` make, what a push brings, the check of its links, maintenance tasks and
+//! parts of `stash` have the events of the child that git starts for them, with this process's number; other work for which
+//! git starts a program has none.
 
 pub(crate) mod classic;
 mod event;
@@ -194,9 +195,7 @@ impl Trace {
             let max_files = max_files.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
             recorder.open(TraceOutput { format, is_brief, ..TraceOutput::default() }, &target, max_files);
         }
-        if recorder.outputs.iter().any(|output| output.format == TraceFormat::PackAccess) {
-            trace::want_pack_accesses();
-        }
+        recorder.outputs.iter().filter_map(|output| output.format.detail()).for_each(trace::want);
         let params = TraceParams {
             patterns: asked.text("GIT_TRACE2_CONFIG_PARAMS", "configparams").unwrap_or_default(),
             variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),

@@ -147,6 +147,12 @@ impl TraceRecorder {
             TraceStep::PackAccess(pack, offset) => {
                 self.add_classic(TraceFormat::PackAccess, &[format!("{} {offset}", pack.display())]);
             }
+            TraceStep::Detail(detail, line) => {
+                let formats = TraceFormat::ALL.into_iter();
+                for format in formats.filter(|format| format.detail() == Some(detail)) {
+                    self.add_classic(format, &[line.to_owned()]);
+                }
+            }
             TraceStep::Note(text) => self.add_classic(TraceFormat::Commands, &[text.to_owned()]),
             TraceStep::Said(line) => {
                 let message = ["warning: ", "error: "].iter().find_map(|word| line.strip_prefix(word));
@@ -176,7 +182,8 @@ impl TraceOutput {
             (_, TraceFormat::Perf) => perf::line(event, self.is_brief),
             (_, TraceFormat::Event) => Some(event::line(event, self.is_brief)),
             (_, TraceFormat::Commands) => commands_line(event, self.is_brief),
-            (_, TraceFormat::Setup | TraceFormat::Performance | TraceFormat::PackAccess) => None,
+            // They have lines of their own.
+            _ => None,
         }
     }
 }

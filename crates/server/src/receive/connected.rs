@@ -36,6 +36,8 @@ impl Push<'_> {
         snapshot: &Arc<Snapshot>,
         refs: &RefSnapshot,
     ) -> Result<Shallow, Error> {
+        let packed = quarantine.map(|_| snapshot);
+        NewShallow::trace(&self.request.shallow, packed, self.settings.shallow_update)?;
         if quarantine.is_none() || self.call.skip_connectivity_check {
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use packrace_os::trace;
 use packrace_store::refs::{Expected, RefChange, RefEdit, RefSnapshot, RefWrites, Refusal, TransactionMode};
 
 use super::commands::{Push, Shallow};
@@ -137,7 +138,9 @@ impl Push<'_> {
         let needs = |command: &crate::receive::commands::ReceivedCommand| {
             command.needs_shallow && command.error.is_none()
         };
-        let Some(cut) = shallow.as_ref().filter(|_| self.commands.iter().any(needs)) else { return true };
+        let first = self.commands.iter().find(|command| needs(command));
+        let Some((cut, first)) = shallow.as_ref().zip(first) else { return true };
+        trace::shallow(&format!("update_shallow_ref {}", String::from_utf8_lossy(&first.name)));
         let Err(error) = cut.add_to(&self.call.subject.repository) else { return true };
         self.client.error(&error.to_string());
         self.commands

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
+use packrace_os::trace::{self, TraceDetail};
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
 use packrace_store::{Repository, Snapshot, cache_bytes};
 
@@ -46,6 +47,31 @@ impl NewShallow {
         ids.sort_unstable();
         ids.dedup();
         Ok(NewShallow { ids })
+    }
+
+    /// Tells the older trace of shallow commits (git(1), `GIT_TRACE_SHALLOW`) which steps git takes with those that a client
+    /// names; without a pack, only the first.
+    pub(super) fn trace(
+        named: &[ObjectId],
+        snapshot: Option<&Arc<Snapshot>>,
+        is_allowed: bool,
+    ) -> Result<(), Error> {
+        if named.is_empty() || !trace::wants(TraceDetail::Shallow) {
+            return Ok(());
+        }
+        trace::shallow("prepare_shallow_info");
+        let Some(snapshot) = snapshot else { return Ok(()) };
+        trace::shallow("remove_nonexistent_theirs_shallow");
+        for id in named {
+            if snapshot.shallow().binary_search(id).is_err() && snapshot.contains(id)? {
+                trace::shallow("assign_shallow_commits_to_refs");
+                if !is_allowed {
+                    trace::shallow("post_assign_shallow");
+                }
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Adds them to the repository's shallow file.

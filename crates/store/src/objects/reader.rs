@@ -9,7 +9,7 @@ use packrace_format::pack::{self, EntryHeader, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::trace::{self, TraceStep};
+use packrace_os::trace::{self, TraceDetail, TraceStep};
 use packrace_os::{faults, identity};
 
 use crate::error::{Error, ErrorKind, Reason};
@@ -374,7 +374,7 @@ impl ObjectReader {
     }
 
     fn read_location(&mut self, at: Location, content: &mut Vec<u8>) -> Result<Kind, Error> {
-        if trace::has_pack_accesses() {
+        if trace::wants(TraceDetail::PackAccesses) {
             let pack = self.snapshot.packs()[at.pack.0 as usize].path();
             trace::tell(TraceStep::PackAccess(&pack, at.offset));
         }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use packrace_object::StoredId;
 
+use super::traced::TracedVisit;
 use super::{Inner, NameRange, Peeled, RefError, RefRecord, RefSnapshot, StoredRef, Target, is_good_name};
 
 /// Of a backend without files.
@@ -20,6 +21,7 @@ impl RefSnapshot {
         null: StoredId<'_>,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), RefError> {
+        let traced = TracedVisit::begin(&range.start, true);
         let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
         let bounds = (Included(&range.start), range.end.as_ref().map_or(Unbounded, Excluded));
         let mut files = self.broken_files().range::<Vec<u8>, _>(bounds).peekable();
@@ -29,6 +31,7 @@ impl RefSnapshot {
                 flow = tell(name, null, &mut each);
                 flow?;
             }
+            traced.met(record.name);
             flow = if is_sound(&record) { each(record) } else { tell(record.name, null, &mut each) };
             flow
         })?;
@@ -36,6 +39,7 @@ impl RefSnapshot {
             // Breaking off is no failure.
             let _ = files.try_for_each(|name| tell(name, null, &mut each));
         }
+        traced.end(flow.is_continue());
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use packrace_os::{EntryType, FileIdentity, FileOrLink, is_absent};
 use super::packed_file::PackedFile;
 use super::reflog::{self, LoggedChange};
 use super::stamp::StampBuilder;
-use super::{NameRange, RefDirs, RefError, StoredRef, Target, Value, is_good_name, is_per_worktree};
+use super::{NameRange, RefDirs, RefError, StoredRef, Target, Value, is_good_name, is_per_worktree, traced};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -104,13 +104,17 @@ pub(super) fn read_loose_noting(
 
 /// Reads one ref, whose name stays inside; `packed-refs` only if there is no loose one.
 pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
-    match read_loose(dirs, name, hash)? {
-        LooseFile::Is(LooseValue::Direct(id)) => Ok(Some(Value::Id(id))),
-        LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
-        LooseFile::Absent => Ok(PackedFile::read(dirs, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
+    let loose = read_loose(dirs, name, hash)?;
+    let is_packed = loose == LooseFile::Absent;
+    let found = match loose {
+        LooseFile::Is(LooseValue::Direct(id)) => Some(Value::Id(id)),
+        LooseFile::Is(LooseValue::Symbolic(target)) => Some(Value::Symbolic(target)),
+        LooseFile::Absent => PackedFile::read(dirs, hash)?.find(name)?.map(|(id, _)| Value::Id(id)),
         // Only lists of refs tell of broken ones, as in git.
-        LooseFile::Broken | LooseFile::Looped => Ok(None),
-    }
+        LooseFile::Broken | LooseFile::Looped => None,
+    };
+    traced::looked_up(name, found.as_ref(), is_packed);
+    Ok(found)
 }
 
 /// All loose refs below `refs/` that are not symbolic.

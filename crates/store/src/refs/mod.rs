@@ -10,8 +10,10 @@ mod packed_file;
 mod reflog;
 mod reftable;
 mod stamp;
+mod storage;
 #[cfg(test)]
 mod tests;
+mod traced;
 mod transaction;
 mod verify;
 mod work_trees;
@@ -31,80 +33,17 @@ pub use packrace_format::packed_refs::Peeled;
 use packrace_object::{HashKind, ObjectId, StoredId};
 pub use reflog::{LogEntry, LoggedChange};
 pub use stamp::RefStamp;
+pub use storage::{Backend, RefStorage};
 pub use transaction::{
     Cause, Expected, LogEdit, LogPolicy, PackRefs, PrepareError, Prepared, RefChange, RefEdit, RefObjects,
     RefWrites, Refusal, StoredObjects, TableWrites, TagEnd, TransactionMode, Update, WrittenTransaction,
 };
 
+use traced::TracedVisit;
 pub use verify::{CheckedRefs, Problem};
 pub(crate) use work_trees::is_per_worktree;
 use work_trees::{Holder, PER_WORKTREE, Place, RefDirs};
 pub use work_trees::{name_in_work_tree, names_work_tree};
-
-/// How refs are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
-    /// One file per ref, and `packed-refs`.
-    Files,
-    /// A stack of reftables.
-    Reftable,
-}
-
-impl Backend {
-    /// The backend of this name (gitrepository-layout, "refStorage").
-    pub fn of_name(name: &str) -> Option<Self> {
-        match name {
-            "files" => Some(Backend::Files),
-            "reftable" => Some(Backend::Reftable),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Backend::Files => "files",
-            Backend::Reftable => "reftable",
-        }
-    }
-}
-
-/// How and where refs are stored: `<format>` or `<format>://<path>` (git-config, "extensions.refStorage").
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefStorage {
-    /// The form of the files.
-    pub backend: Backend,
-    /// The directory, relative to that of the repository; `None` for the latter.
-    pub place: Option<Vec<u8>>,
-}
-
-impl RefStorage {
-    /// Parses a value; an unknown one is an error with the format that it names.
-    pub fn parse(value: &[u8]) -> Result<Self, String> {
-        let at = value.windows(3).position(|part| part == b"://");
-        let (format, place) = at.map_or((value, &b""[..]), |at| (&value[..at], &value[at + 3..]));
-        let format = String::from_utf8_lossy(format);
-        let backend = Backend::of_name(&format).ok_or_else(|| format.into_owned())?;
-        Ok(RefStorage { backend, place: (!place.is_empty()).then(|| place.to_vec()) })
-    }
-
-    /// Whether a repository has this without saying so: files, in its own directory.
-    pub(crate) fn is_usual(&self) -> bool {
-        self.backend == Backend::Files && self.place.is_none()
-    }
-
-    /// The value that says this.
-    pub fn to_value(&self) -> Vec<u8> {
-        let name = self.backend.name().as_bytes();
-        self.place.as_ref().map_or_else(|| name.to_vec(), |place| [name, b"://", place].concat())
-    }
-}
-
-impl From<Backend> for RefStorage {
-    fn from(backend: Backend) -> Self {
-        RefStorage { backend, place: None }
-    }
-}
 
 /// `HEAD` where no ref is: it shows that this is a repository to versions of git that look for refs there, and they read none
 /// (technical/reftable, "Layout").
@@ -293,11 +232,13 @@ impl RefStore {
                 files::read_one(&self.dirs, name, self.hash)
             }
             Backend::Reftable => {
-                let (stack, name) = self.stack_of(name)?;
-                Ok(stack.find(name)?.map(|target| match target {
+                let (stack, stored) = self.stack_of(name)?;
+                let found = stack.find(stored)?.map(|target| match target {
                     Target::Direct { id, .. } => Value::Id(id),
                     Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
-                }))
+                });
+                traced::looked_up(name, found.as_ref(), false);
+                Ok(found)
             }
         }
     }
@@ -309,12 +250,9 @@ impl RefStore {
         }
         let failed = |why: &str| Err(RefError::Write(format!("failed to look up reference: {why}")));
         match files::read_loose(&self.dirs, name, self.hash)? {
-            files::LooseFile::Is(_) => Ok(true),
             files::LooseFile::Broken => failed("Invalid argument"),
             files::LooseFile::Looped => failed("Too many levels of symbolic links"),
-            files::LooseFile::Absent => {
-                Ok(packed_file::PackedFile::read(&self.dirs, self.hash)?.find(name)?.is_some())
-            }
+            _ => Ok(files::read_one(&self.dirs, name, self.hash)?.is_some()),
         }
     }
 
@@ -339,13 +277,17 @@ impl RefStore {
 
     /// The reflog of a ref, oldest first; `None` if it has none.
     pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
-        match self.backend {
+        let log = match self.backend {
             Backend::Files => files::read_log(&self.dirs, name, self.hash),
             Backend::Reftable => {
                 let (stack, name) = self.stack_of(name)?;
                 stack.log(name)
             }
+        }?;
+        if traced::is_on() {
+            log.iter().for_each(|entries| traced::log_read(name, entries));
         }
+        Ok(log)
     }
 
     /// The stack of a ref, and the ref's name there.
@@ -434,7 +376,9 @@ impl RefSnapshot {
             Inner::Reftable(stacks) => stacks.find(name),
         };
         let has_value = |target: &Target<'_>| target.id().is_none_or(|id| !id.is_null());
-        Ok(found?.filter(|target| has_value(target) && is_good_name(name)))
+        let found = found?.filter(|target| has_value(target) && is_good_name(name));
+        traced::looked_up_in_list(name, found.as_ref());
+        Ok(found)
     }
 
     /// Follows symbolic refs from `name` to an object; `None` if the chain dangles or is longer
@@ -487,15 +431,22 @@ impl RefSnapshot {
         range: &NameRange,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), RefError> {
-        self.visit_stored(range, |record| {
+        let traced = TracedVisit::begin(&range.start, self.reports);
+        let mut is_whole = true;
+        let visited = self.visit_stored(range, |record| {
             if is_sound(&record) {
-                return each(record);
+                traced.met(record.name);
+                let flow = each(record);
+                is_whole = flow.is_continue();
+                return flow;
             }
             if self.reports {
                 warn_of_broken(record.name);
             }
             ControlFlow::Continue(())
-        })
+        });
+        traced.end(is_whole);
+        visited
     }
 
     fn visit_stored(

@@ -53,9 +53,11 @@ const OTHER_TEXTS: [&str; 9] = [
     "crates/server/src/serve_config/table.rs",
 ];
 
-/// Beginnings of texts there that nobody gets as a message: parts of protocols and files, and what a log says at the
-/// start.
-const NO_MESSAGES: [&str; 27] = [
+/// Beginnings of texts there that nobody gets as a message: parts of protocols and files, lines of traces, and what a log
+/// says at the start.
+const NO_MESSAGES: [&str; 29] = [
+    "transaction_prepare: ",
+    "update_shallow_ref …",
     "HTTP/1.1 400",
     "ref: refs/heads",
     "public, max-age",

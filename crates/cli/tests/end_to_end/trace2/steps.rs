@@ -396,6 +396,45 @@ fn events_are_written_as_they_happen() {
     assert_eq!(last["argv"][1], "prepared");
 }
 
+/// Programs that git starts, and that are parts of this process here.
+#[test]
+fn tasks_and_parts_of_a_stash_are_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = packrace_os::real_path(dir.path()).unwrap();
+    repository(&top);
+    let children = |args: &[&str]| -> Vec<String> {
+        let (trace, _) = traced(Path::new(PACKRACE), &top, args, &[]);
+        let events = events(&trace, &top);
+        let words = |event: &Value| {
+            let argv = event["argv"].as_array().unwrap().iter();
+            argv.map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let ended = events.iter().filter(|event| event["event"] == "child_exit" && event["code"] == 0);
+        let started: Vec<String> =
+            events.iter().filter(|event| event["event"] == "child_start").map(words).collect();
+        assert_eq!(started.len(), ended.count(), "{args:?}");
+        started
+    };
+    for (task, child) in [
+        ("pack-refs", "git pack-refs --all --prune"),
+        ("reflog-expire", "git reflog expire --all"),
+        ("loose-objects", "git pack-objects --quiet"),
+        ("geometric-repack", "git repack -d -l --geometric=2 --quiet --write-midx"),
+        ("gc", "git gc --quiet --no-detach --skip-foreground-tasks"),
+        ("commit-graph", "git commit-graph write --split --reachable --no-progress"),
+    ] {
+        assert_eq!(children(&["maintenance", "run", &format!("--task={task}")]), [child]);
+    }
+    std::fs::write(top.join("work tree/new"), "new").unwrap();
+    Git::stock().run(&top.join("work tree"), &["add", "new"]);
+    let stores = "git update-index --ignore-skip-worktree-entries -z --add --remove --stdin";
+    let resets = "git reset --hard -q --no-recurse-submodules";
+    assert_eq!(children(&["stash", "push"]), [stores, resets]);
+    assert_eq!(children(&["stash", "pop", "-q"]), [""; 0]);
+    assert_eq!(children(&["stash", "push", "--", "new"]), [stores]);
+    assert_eq!(children(&["stash", "pop"]), ["git status"]);
+}
+
 #[test]
 fn what_is_handed_over_is_traced_by_git_too() {
     let dir = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ mod rename;
 mod stack;
 mod stack_files;
 mod sync;
+mod traced;
 mod writes;
 
 use std::collections::HashSet;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 
+use super::traced::is_on;
 use super::{Backend, RefStore, Value};
 use crate::publish::ObjectsStored;
 pub(super) use all_refs::AllRefs;
@@ -48,6 +50,7 @@ pub use packing::PackRefs;
 use preparing::Preparing;
 pub use refusal::{Cause, PrepareError, Refusal};
 use stack::StackLocks;
+use traced::TracedChange;
 pub use writes::{LogPolicy, RefWrites, TableWrites};
 
 /// A requested change of a ref.
@@ -264,7 +267,9 @@ impl RefStore {
         // Dropped last: when the hook is told of an abort, the locks are released.
         let mut hook = HookCall::of(writes.hooks.as_ref());
         hook.ask("preparing", edits.iter().map(Update::of), null)?;
-        let mut prepared = match self.lock(edits, mode, writes, objects) {
+        let locked = self.lock(edits, mode, writes, objects);
+        traced::prepared(locked.as_ref().map(drop));
+        let mut prepared = match locked {
             Ok(prepared) => prepared,
             Err(error) => {
                 hook.silence();
@@ -355,10 +360,18 @@ impl Prepared<'_> {
         let Prepared { steps, mut refused, mode, writes, locks, edits, store, hook } = self;
         let is_refused: HashSet<usize> = refused.iter().map(|refusal: &Refusal| refusal.edit).collect();
         let work = CommitWork { store, edits: &edits, steps, is_refused, mode, writes };
-        match locks {
-            Locks::Files(locks) => refused.extend(locks.commit(&work, objects)?),
-            Locks::Stack(locks) => locks.commit(&work, objects)?,
+        let is_traced = is_on() && work.has_direct();
+        if is_traced {
+            traced::changes(ObjectId::null(store.hash), work.steps.iter().map(|step| work.traced(step)));
         }
+        let made = match locks {
+            Locks::Files(locks) => locks.commit(&work, objects).map(|later| refused.extend(later)),
+            Locks::Stack(locks) => locks.commit(&work, objects),
+        };
+        if is_traced {
+            traced::finished(made.is_ok());
+        }
+        made?;
         Ok((refused, WrittenTransaction(hook)))
     }
 
@@ -413,6 +426,24 @@ impl CommitWork<'_> {
     /// Whether a deletion keeps the reflog: as in git, that of a symbolic ref in reftables does.
     fn keeps_log(&self, step: &RefStep) -> bool {
         self.store.backend == Backend::Reftable && matches!(step.old, Some(Value::Symbolic(_)))
+    }
+
+    /// Whether anything but symbolic refs is changed or checked.
+    fn has_direct(&self) -> bool {
+        self.steps.iter().any(|step| !matches!(step.change, RefChange::SetSymbolic(_)))
+    }
+
+    fn traced<'a>(&'a self, step: &'a RefStep) -> TracedChange<'a> {
+        let edit = &self.edits[step.edit];
+        TracedChange {
+            name: &step.name,
+            change: &step.change,
+            expected: &step.expected,
+            new_id: step.new_id,
+            message: &edit.message,
+            is_itself: step.is_log_only || !edit.deref,
+            was_symbolic: matches!(step.old, Some(Value::Symbolic(_))),
+        }
     }
 
     /// The steps that are made, with their numbers.

@@ -14,7 +14,7 @@ use packrace_os::count::Role;
 use packrace_os::durable;
 
 use super::files::{FileLocks, LockedFile};
-use super::{Cause, PrepareError, RefObjects, RefWrites, Refusal, compaction};
+use super::{Cause, PrepareError, RefObjects, RefWrites, Refusal, compaction, traced};
 use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose_noting};
 use crate::refs::{Backend, RefError, RefStore, is_per_worktree};
@@ -42,18 +42,22 @@ impl RefStore {
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
-        match self.backend {
+        let packed = match self.backend {
             Backend::Files => self.pack_files(which, writes, objects),
             Backend::Reftable => {
                 // As in git, a linked work tree leaves the common stack alone.
                 let dir = self.dirs.git_dir.join("reftable");
                 match which.is_auto {
-                    true => compaction::geometrically(&dir, writes, self.hash)?,
-                    false => compaction::all(&dir, writes, self.hash)?,
+                    true => compaction::geometrically(&dir, writes, self.hash),
+                    false => compaction::all(&dir, writes, self.hash),
                 }
-                Ok(())
+                .map_err(Into::into)
             }
+        };
+        if packed.is_ok() {
+            traced::packed();
         }
+        packed
     }
 
     fn pack_files(
