@@ -62,7 +62,8 @@ mod tests {
         check(&[100], 0, 5, 2, 4, 0);
         check(&[100], 0, 5, 2, 5, 1);
         check(&[100], 0, 5, 20, 0, 0);
-        check(&[u32::MAX, u32::MAX], 0, u32::MAX, u64::from(u32::MAX), 0, 0);
+        // The largest multiple that can be asked for.
+        check(&[u32::MAX, u32::MAX], 0, u32::MAX, (1 << 31) - 1, 0, 0);
         check(&[], 0, 5, u64::MAX, 0, 0);
         check(&[100], 0, 1, u64::MAX, 0, 0);
         let merging = Merging { size_multiple: u64::MAX, max_commits: 1 };
