@@ -579,13 +579,13 @@ for command in add clone commit-graph commit-tree for-each-ref hash-object init 
     'reflog drop' 'reflog expire' 'commit-graph write' 'commit-graph verify' 'multi-pack-index write' \
     'multi-pack-index compact' 'multi-pack-index verify' 'multi-pack-index expire' 'multi-pack-index repack' \
     'refs migrate' 'refs verify' 'refs list' 'refs exists' 'refs optimize'; do
-    git $command -h | sed '/^$/q'
+    git $command -h | sed '/^$/,$d'
 done
 for command in unpack-objects index-pack; do
-    git $command -h | sed 1q
+    git $command -h | sed -n 1p
 done
-git stash --bogus 2>&1 | sed '/^$/q'
-git stash push --bogus 2>&1 | sed '/^$/q'
+git stash --bogus 2>&1 | sed '/^$/,$d'
+git stash push --bogus 2>&1 | sed '/^$/,$d'
 ## abbreviations that mean several options: the last two in git's order are named
 # needs git: 2.55
 # exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129

@@ -331,6 +331,7 @@ done
 
 ## a directory of locks in the way of a ref
 # in: files
+# state: no-logs
 # needs git: 2.55
 # exits: 1 128 128 128 128 128 1
 history 2

@@ -1,8 +1,8 @@
 //! `packrace man`: writes the man pages, from the definitions of `--help`.
 
-use packrace_commands::Fatal;
+use packrace_commands::{Fatal, synopsis};
 
-use crate::args::{Man, command_line, synopsis};
+use crate::args::{Man, command_line};
 
 pub fn run(args: &Man) -> Result<(), Fatal> {
     for (name, page) in pages().map_err(Fatal::new)? {

@@ -91,5 +91,6 @@ pub use call::identity::{Person, Role};
 pub use call::left_to_git;
 pub use call::printable::{harmless, one_line};
 pub use call::streams::{ErrorOutput, Input, Output, Streams, Written};
+pub use call::synopsis::synopsis;
 pub use call::users::{self, User};
 pub use work_tree::check_place;

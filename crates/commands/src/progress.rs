@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, title, total_line};
-use packrace_pack::{BitmapTotals, Phase, ProgressSink, Totals};
+use packrace_pack::{BitmapTotals, NameHashVersion, Phase, ProgressSink, Totals};
 use packrace_server::traced_phases::{PackStep, TracedPhases};
 
 use crate::call::Call;
@@ -160,9 +160,11 @@ impl Progress {
         self.trace(|traced| traced.enter(step));
     }
 
-    /// In a trace, begins to look for objects that are sorted by their paths.
-    pub fn begin_path_walk(&self) {
-        self.trace(TracedPhases::walk_by_path);
+    /// In a trace, begins to look for objects, if they are sorted by their paths.
+    pub fn begin_path_walk(&self, order: NameHashVersion) {
+        if order == NameHashVersion::ByPath {
+            self.trace(TracedPhases::walk_by_path);
+        }
     }
 
     /// In a trace, ends what is said of packs.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
+use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
 use packrace_os::trace;
+use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
-use packrace_pack::maintain::pack_files::PackFilesError;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
 use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, write};
-use packrace_pack::{NameHashVersion, RequestObjects};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
@@ -37,17 +38,13 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
-    let (writes_midx, threads) = (midx != MultiPackIndexMode::No, available_threads());
+    let writes_midx = midx != MultiPackIndexMode::No;
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
     let found = roots(&repository)?;
-    let asked_bitmap = || bitmap_request(&repository, &found.refs, threads);
-    let mut bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
-    if let Some(bitmap) = &mut bitmap {
-        bitmap.options.reverse_file = call.environment.writes_midx_reverse;
-    }
+    let bitmap = bitmaps.request(call, &repository, &found.refs)?;
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -68,7 +65,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size.filter(|_| args.cruft)),
         // If objects expire, no pack is spared.
         long_cruft_bytes: args.combine_cruft_below_size.filter(|_| args.cruft_expiration.is_none()),
-        ..base_request(call, args, config, threads)?
+        ..base_request(call, args, config, available_threads())?
     };
     if request.bitmap.is_some() {
         hash_as_bitmaps(call, &mut request.settings);
@@ -82,12 +79,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repacked = traced_write(args, &request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &repository, &progress, error))?;
     progress.finish();
-    if bitmaps == Bitmaps::Asked && !writes_midx && !repacked.is_closed && plan.scope != Scope::Loose {
-        error_line!(call, "{NOT_ALL_PACKED}");
-    }
-    if repacked.new.is_empty() && !args.quiet {
-        call.write_line("Nothing new to pack.")?;
-    }
+    let asks_bitmap = bitmaps == Bitmaps::Asked && !writes_midx && plan.scope != Scope::Loose;
+    report(call, args, &repacked, asks_bitmap)?;
     let finishing = Finishing {
         policy: request.files.policy,
         multi_pack_index: midx,
@@ -104,6 +97,17 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         Err(_) => progress.stop(),
     }
     finished.map_err(not_finished)
+}
+
+/// Says what was not made.
+fn report(call: &Call, args: &RepackOptions, repacked: &Repacked, asks_bitmap: bool) -> Result<(), Fatal> {
+    if asks_bitmap && !repacked.is_closed {
+        error_line!(call, "{NOT_ALL_PACKED}");
+    }
+    if repacked.new.is_empty() && !args.quiet {
+        call.write_line("Nothing new to pack.")?;
+    }
+    Ok(())
 }
 
 fn not_finished(error: packrace_maintenance::Error) -> Fatal {
@@ -138,8 +142,8 @@ fn traced_write(
     };
     let argv = ["git", "pack-objects"].into_iter().chain(options).chain(all.iter().chain(selection).copied());
     let traced = trace::child_inside(&argv.collect::<Vec<_>>());
-    if args.packing.path_walk == Some(true) && request.settings.name_hash == NameHashVersion::ByPath {
-        progress.begin_path_walk();
+    if args.packing.path_walk == Some(true) {
+        progress.begin_path_walk(request.settings.name_hash);
     }
     let written = write(request_objects, request, progress);
     progress.end_packs();
@@ -259,6 +263,21 @@ enum Bitmaps {
 }
 
 impl Bitmaps {
+    /// What they are made of, if there are to be any.
+    fn request(
+        self,
+        call: &Call,
+        repository: &Repository,
+        refs: &[ObjectId],
+    ) -> Result<Option<BitmapRequest>, Fatal> {
+        if self == Bitmaps::No {
+            return Ok(None);
+        }
+        let mut request = bitmap_request(repository, refs, available_threads())?;
+        request.options.reverse_file = call.environment.writes_midx_reverse;
+        Ok(Some(request))
+    }
+
     fn of(call: &Call, args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
         let config = repository.config();
         let configured = config.boolean("repack.writeBitmaps")?;

@@ -25,7 +25,6 @@ mod repo;
 mod serve;
 mod shell;
 mod stash;
-mod synopsis;
 #[cfg(test)]
 mod tests;
 mod unpack_objects;
@@ -58,7 +57,6 @@ pub use serve::Serve;
 pub use shell::Shell;
 pub use stash::Stash;
 use stash::StashCommand;
-pub use synopsis::synopsis;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 

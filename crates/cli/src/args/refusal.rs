@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ErrorKind};
 use packrace_commands::command_words::{COMMANDS_OF_GIT, command_position, place_of_option};
 use packrace_commands::numbers::NumberError;
+use packrace_commands::synopsis;
 
 use crate::FATAL;
 
-use super::synopsis::with_synopsis;
 use super::{Command, NO, Parsed, USAGE, WITHOUT_ABBREVIATIONS, command_line};
 
 /// What `COMMAND -h` shows.
@@ -48,10 +48,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             refused(usage_of_typed(argv))
         }
         ErrorKind::DisplayHelp if is_h => answer_to_h(argv),
-        ErrorKind::DisplayHelp if is_of_git(argv) => {
-            let help = typed_command(argv).map(|mut command| command.render_long_help().to_string());
-            Parsed::Answer { text: plain(&help.unwrap_or_default()), to_stdout: true, code: 0 }
-        }
+        ErrorKind::DisplayHelp if is_of_git(argv) => whole_help(argv),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Answer { text: error.to_string(), to_stdout: true, code: 0 }
         }
@@ -132,7 +129,13 @@ fn answer_to_h(argv: &[OsString]) -> Parsed<Command> {
     Parsed::Answer { text, to_stdout: false, code: USAGE }
 }
 
-/// How a command is used, in one line.
+/// What `--help` shows.
+fn whole_help(argv: &[OsString]) -> Parsed<Command> {
+    let help = typed_command(argv).map(|mut command| command.render_long_help().to_string());
+    Parsed::Answer { text: plain(&help.unwrap_or_default()), to_stdout: true, code: 0 }
+}
+
+/// How a command is used: git's synopsis, if it is git's.
 pub fn usage_of(name: &str) -> String {
     let argv: Vec<OsString> = ["packrace"].into_iter().chain(name.split(' ')).map(OsString::from).collect();
     usage_of_typed(&argv)
@@ -230,7 +233,9 @@ fn typed_command(argv: &[OsString]) -> Option<clap::Command> {
             path.push(name);
         }
     }
-    (!path.is_empty()).then(|| with_synopsis(command, &path))
+    let usage = synopsis(&path).join("\n   or: ");
+    let command = if usage.is_empty() { command } else { command.override_usage(usage) };
+    (!path.is_empty()).then_some(command)
 }
 
 /// Whether the command is one that git has.

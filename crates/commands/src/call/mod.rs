@@ -15,6 +15,7 @@ pub mod left_to_git;
 pub mod printable;
 mod relative_paths;
 pub mod streams;
+pub mod synopsis;
 pub mod users;
 
 use std::fmt;

@@ -3,6 +3,7 @@
 mod edges;
 mod left_out;
 mod object_list;
+mod settings;
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use packrace_format::pack_index;
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
 use packrace_object::{Kind, ObjectId};
-use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
@@ -20,7 +20,7 @@ use packrace_pack::maintain::commit_graph::first_dangling;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
 use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
 use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
-use packrace_pack::{NameHash, NameHashVersion, PackRequest, ProgressSink as _, RequestObjects, Settings};
+use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::traced_phases::PackStep;
 use packrace_server::upload::{self, BlobUri};
@@ -31,12 +31,13 @@ use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
 
 use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
+use self::settings::settings;
 use crate::call::Call;
 use crate::call::discovery::{repository_with, with_refs};
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{filter_of, hash_as_bitmaps, index_version, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 use crate::work_tree::path_from_top;
@@ -80,14 +81,10 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         fetches_missing: may_fetch && is_partial(&repository)?,
     };
     progress.begin_step(PackStep::Enumerate);
-    if settings.name_hash == NameHashVersion::ByPath && reads_revisions(args) {
-        progress.begin_path_walk();
+    if reads_revisions(args) {
+        progress.begin_path_walk(settings.name_hash);
     }
-    let mut planned = job.plan_fetching()?;
-    if args.delta_islands {
-        planned.plan =
-            planned.plan.with_islands(Some(islands(&repository, &job.request_objects, &progress)?));
-    }
+    let planned = job.plan_fetching()?;
     if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
         return Ok(());
@@ -195,11 +192,19 @@ impl PackObjectsJob<'_> {
                 },
             };
             if self.request_objects.missing_met().is_empty() || !self.fetches_missing {
-                return Ok(planned);
+                return self.with_islands(planned);
             }
             warn_if_off(self.call);
             self.request_objects = self.request_objects.fetch_missing_met(self.progress)?;
         }
+    }
+
+    fn with_islands(&self, mut planned: Planned) -> Result<Planned, Fatal> {
+        if self.args.delta_islands {
+            let islands = islands(self.repository, &self.request_objects, self.progress)?;
+            planned.plan = planned.plan.with_islands(Some(islands));
+        }
+        Ok(planned)
     }
 
     fn missing(&self) -> Result<MissingObjects, Fatal> {
@@ -506,31 +511,6 @@ fn implies_revisions(args: &PackObjectsOptions) -> bool {
     // With this option, git takes a thin pack's list for one of objects.
     let is_thin = args.thin && args.packing.path_walk != Some(true);
     args.revs || is_thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
-}
-
-fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
-    let threads = available_threads();
-    let config = repository.config();
-    let mut settings = crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
-    if args.delta_islands {
-        config.need_values(&["pack.island", "pack.islandCore"])?;
-        if settings.name_hash == NameHashVersion::ByPath {
-            error_line!(call, "warning: cannot use --delta-islands with --path-walk");
-            settings.name_hash = NameHashVersion::V1;
-        }
-    }
-    if !args.stdout && (args.write_bitmap_index || args.write_bitmap_index_quiet) {
-        hash_as_bitmaps(call, &mut settings);
-    }
-    settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
-    settings.reuse_objects = !args.no_reuse_object;
-    settings.sparse = args.sparse.unwrap_or(settings.sparse);
-    match args.compression {
-        None => {}
-        Some(level @ -1..=9) => settings.compression = level as i32,
-        Some(level) => return Err(Fatal::new(format!("bad pack compression level {level}"))),
-    }
-    Ok(settings)
 }
 
 fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {

@@ -144,24 +144,7 @@ fn push(
         );
         return Err(Fatal::silent(1));
     }
-    let mut is_expanded = false;
-    if !specs.is_empty() {
-        let (index, snapshot) = (context.index()?, context.repository.snapshot()?);
-        attach_attributes(&mut specs, context.repository, &snapshot, &context.top, &index)?;
-        if !includes_untracked {
-            // Git looks for them in the whole index.
-            is_expanded = index.is_folded();
-            if is_expanded {
-                sparse_index_expanded(context.call, context.repository.config())?;
-            }
-            pathspecs::check(context, &index, &mut specs)?;
-        }
-    }
-    let mut session = context.lock()?;
-    if !is_expanded {
-        context.unfold(&mut session)?;
-    }
-    super::refresh(context.call, &mut session)?;
+    let mut session = begin(context, &mut specs, includes_untracked)?;
     let untracked = match includes_untracked {
         false => None,
         true => Some(untracked(context, &mut session, &mut specs, options.all)?),
@@ -206,6 +189,33 @@ fn push(
     let taken = take_away(context, options, session, &kept, &head, &specs);
     traced.into_iter().for_each(|child| child.ended_inside(taken.is_ok()));
     taken
+}
+
+/// Finds what the pathspecs match, locks the index and refreshes it.
+fn begin<'a>(
+    context: &Context<'a>,
+    specs: &mut Pathspecs,
+    includes_untracked: bool,
+) -> Result<StashSession<'a>, Fatal> {
+    let mut is_expanded = false;
+    if !specs.is_empty() {
+        let (index, snapshot) = (context.index()?, context.repository.snapshot()?);
+        attach_attributes(specs, context.repository, &snapshot, &context.top, &index)?;
+        if !includes_untracked {
+            // Git looks for them in the whole index.
+            is_expanded = index.is_folded();
+            if is_expanded {
+                sparse_index_expanded(context.call, context.repository.config())?;
+            }
+            pathspecs::check(context, &index, specs)?;
+        }
+    }
+    let mut session = context.lock()?;
+    if !is_expanded {
+        context.unfold(&mut session)?;
+    }
+    super::refresh(context.call, &mut session)?;
+    Ok(session)
 }
 
 /// Removes what is stashed from the index and the work tree.

@@ -13,14 +13,6 @@ pub fn synopsis(path: &[&str]) -> Vec<String> {
     }
 }
 
-/// The command with that as its usage.
-pub fn with_synopsis(command: clap::Command, path: &[&str]) -> clap::Command {
-    match synopsis(path) {
-        found if found.is_empty() => command,
-        found => command.override_usage(found.join("\n   or: ")),
-    }
-}
-
 fn alternatives(name: &str) -> impl Iterator<Item = String> + '_ {
     let is_first = move |line: &&str| {
         let of_git = line.strip_prefix("git").filter(|rest| rest.starts_with([' ', '-']));
