@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::SystemTime;
 
+use packrace_maintenance::commit_graphs;
 use packrace_maintenance::policy::{self, Occasion, PlannedTask};
 use packrace_maintenance::{
     Facts, Locking, MaintenanceLock, MaintenanceSettings, Means, PackKind, RefFacts, SearchGain, Sizes, Task,
@@ -252,7 +253,8 @@ impl<'a> Maintenance<'a> {
             past_refs: &|| {},
         };
         let before = Sizes::of(self.repository.object_dir())?;
-        let traced = git_child(planned.task, self.settings.split_factor, speaks);
+        let is_off = planned.task == Task::CommitGraph && !commit_graphs::is_on(&self.repository)?;
+        let traced = if is_off { None } else { git_child(planned.task, self.settings.split_factor, speaks) };
         let done = packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
         traced.into_iter().for_each(|child| child.ended_inside(done.is_ok()));
         match &done {

@@ -127,8 +127,39 @@ fn traced_write(
     request: &RepackRequest,
     progress: &Progress,
 ) -> Result<Repacked, PackFilesError> {
-    let options = [("--local", args.local), ("--quiet", args.quiet)];
-    let options = options.into_iter().filter(|(_, is_there)| *is_there).map(|(option, _)| option);
+    let argv = arguments_of_git(args, request);
+    let traced = trace::child_inside(&argv.iter().map(String::as_str).collect::<Vec<_>>());
+    if args.packing.path_walk == Some(true) {
+        progress.begin_path_walk(request.settings.name_hash);
+    }
+    let written = write(request_objects, request, progress);
+    progress.end_packs();
+    traced.into_iter().for_each(|child| child.ended_inside(written.is_ok()));
+    written
+}
+
+/// The arguments of the program that git starts, but for the name of its pack and for a filter.
+fn arguments_of_git(args: &RepackOptions, request: &RepackRequest) -> Vec<String> {
+    let packing = &args.packing;
+    let number = |name: &str, value: Option<i64>| value.map(|value| format!("--{name}={value}"));
+    let flag = |name: &str, is_on: bool| is_on.then(|| format!("--{name}"));
+    let size = packing.max_pack_size.and_then(|bytes| i64::try_from(bytes).ok());
+    let options = [
+        number("window", packing.window),
+        number("depth", packing.depth),
+        number("threads", packing.threads),
+        number("max-pack-size", size),
+        flag("no-reuse-delta", args.no_reuse_delta),
+        flag("no-reuse-object", args.no_reuse_object),
+        number("name-hash-version", packing.name_hash_version),
+        flag("path-walk", packing.path_walk == Some(true)),
+        flag("local", args.local),
+        flag("quiet", args.quiet),
+        flag("delta-base-offset", request.ofs_delta),
+        flag("honor-pack-keep", !request.pack_kept),
+        flag("keep-true-parents", true),
+    ];
+    let kept = args.keep_pack.iter().map(|name| format!("--keep-pack={name}"));
     let selection: &[&str] = match request.scope {
         Scope::All(Unreachable::Drop | Unreachable::Cruft { .. }) => &[],
         Scope::All(Unreachable::Loosen { .. }) => &["--unpack-unreachable"],
@@ -137,18 +168,21 @@ fn traced_write(
         Scope::Geometric(_) => &["--stdin-packs", "--unpacked"],
     };
     let all: &[&str] = match request.scope {
-        Scope::Geometric(_) => &["--keep-true-parents", "--non-empty"],
-        _ => &["--keep-true-parents", "--non-empty", "--all", "--reflog", "--indexed-objects"],
+        Scope::Geometric(_) => &["--non-empty"],
+        _ => &["--non-empty", "--all", "--reflog", "--indexed-objects"],
     };
-    let argv = ["git", "pack-objects"].into_iter().chain(options).chain(all.iter().chain(selection).copied());
-    let traced = trace::child_inside(&argv.collect::<Vec<_>>());
-    if args.packing.path_walk == Some(true) {
-        progress.begin_path_walk(request.settings.name_hash);
-    }
-    let written = write(request_objects, request, progress);
-    progress.end_packs();
-    traced.into_iter().for_each(|child| child.ended_inside(written.is_ok()));
-    written
+    let rest = all.iter().chain(selection).map(|word| (*word).to_owned());
+    let last = [
+        flag("write-bitmap-index", request.bitmap.is_some()),
+        flag("delta-islands", request.islands.is_some()),
+    ];
+    let words = ["git", "pack-objects"].map(str::to_owned).into_iter();
+    words
+        .chain(options.into_iter().flatten())
+        .chain(kept)
+        .chain(rest)
+        .chain(last.into_iter().flatten())
+        .collect()
 }
 
 /// The multi-pack-indexes to write.

@@ -72,6 +72,11 @@ pub fn ref_tips(
     Ok(tips)
 }
 
+/// Whether commit-graphs are read, so that maintenance writes one (`core.commitGraph`).
+pub fn is_on(repository: &Repository) -> Result<bool, Error> {
+    Ok(repository.config().boolean("core.commitGraph")?.unwrap_or(true))
+}
+
 /// Whether a commit-graph can be written: it must not record parents that differ from those in the commits
 /// (git-commit-graph, "CAVEATS").
 pub fn is_possible(repository: &Repository, request_objects: &RequestObjects) -> bool {

@@ -97,8 +97,8 @@ fn what_is_not_known_is_refused_by_name() {
         Some(129),
         "error: option `timeout' expects an integer value with an optional k/m/g suffix",
     );
-    check("packrace upload-pack", Some(129), "usage: git upload-pack");
-    check("packrace upload-pack a b", Some(129), "usage: git upload-pack");
+    check("packrace upload-pack", Some(129), "usage: git-upload-pack");
+    check("packrace upload-pack a b", Some(129), "usage: git-upload-pack");
     check("packrace serve --http nonsense:x root", Some(129), "nonsense:x");
     check("packrace serve", None, "root: None");
     check("packrace serve --bucket s3://git root", Some(129), "--bucket");

@@ -61,8 +61,12 @@ fn tasks_are_named() {
     }
     let log = repo.path().join("gc.log");
     std::fs::write(&log, "error: old\n").unwrap();
+    let off = ["-c", "core.commitGraph=false", "maintenance", "run", "--task=commit-graph"];
+    let graphs = repo.path().join("objects/info/commit-graphs");
+    let _ = std::fs::remove_dir_all(&graphs);
+    assert!(packrace(repo.path(), &off, "").status.success() && !graphs.exists());
     check(repo.path(), &["run", "--task=commit-graph"], 0);
-    assert!(log.exists());
+    assert!(log.exists() && graphs.exists());
     check(repo.path(), &["run", "--task=gc"], 0);
     assert!(!log.exists());
     let (status, _) = check(repo.path(), &["status"], 0);

@@ -95,6 +95,9 @@ pub fn run(
 }
 
 fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error> {
+    if !commit_graphs::is_on(repository)? {
+        return Ok(());
+    }
     (means.past_refs)();
     let request_objects = RequestObjects::new(repository.snapshot()?);
     if !commit_graphs::is_possible(repository, &request_objects) {
