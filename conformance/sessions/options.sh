@@ -572,7 +572,7 @@ rm out
 # masks: progress
 # exits: any
 repository
-for command in add clone commit-graph commit-tree for-each-ref hash-object init multi-pack-index pack-objects pack-refs \
+for command in add commit-graph commit-tree for-each-ref hash-object init multi-pack-index pack-objects pack-refs \
     receive-pack reflog refs repack show-ref stash symbolic-ref update-index update-ref upload-pack verify-pack write-tree \
     'stash push' 'stash save' 'stash list' 'stash show' 'stash drop' 'stash pop' 'stash apply' 'stash branch' 'stash clear' \
     'stash store' 'stash export' 'stash import' 'reflog show' 'reflog list' 'reflog exists' 'reflog write' 'reflog delete' \
