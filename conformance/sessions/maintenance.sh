@@ -1411,3 +1411,16 @@ git multi-pack-index write --preferred-pack=nothing
 commit two
 stock repack -dq
 git multi-pack-index write --preferred-pack=nothing
+
+## a reverse index beside a multi-pack-index
+history 12
+stock repack -dq
+commit more
+stock repack -dq
+GIT_TEST_MIDX_WRITE_REV=1 git multi-pack-index write --bitmap
+ls .git/objects/pack | sed -n 's/^multi-pack-index-.*\.//p'
+GIT_TEST_MIDX_READ_RIDX=0 stock rev-list --test-bitmap HEAD 2>&1 | tail -1
+GIT_TEST_MIDX_READ_RIDX=0 stock rev-list --use-bitmap-index --objects --count HEAD
+commit again
+git repack -dq --write-midx -b
+ls .git/objects/pack | sed -n 's/^multi-pack-index-.*\.//p'

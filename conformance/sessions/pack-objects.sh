@@ -627,3 +627,29 @@ packed v1 HEAD~11:dir1 ^HEAD~4
 packed 'HEAD~2^{tree}' '^HEAD~4^{tree}'
 commit new
 packed HEAD:new HEAD:dir1 ^HEAD~4
+
+## a pack with a bitmap is sorted by the first version of name hashes
+# needs git: 2.55
+# masks: pack-names
+history 3
+git pack-objects -q base --all --name-hash-version=2 --write-bitmap-index </dev/null >/dev/null
+git pack-objects -q --stdout --all --name-hash-version=2 --write-bitmap-index </dev/null >pack
+git repack -adqb --name-hash-version=2
+git repack -adqb --write-midx --name-hash-version=2
+rm -f base-* pack
+
+## an object of more islands is the base of those of fewer
+repository
+grown() { seq 1 300 | sed "s/$/ and text of a line/"; echo $1; }
+for name in root:1 one:12345 two:123456; do
+    grown ${name#*:} >file
+    stock add file
+    stock commit -q -m ${name%:*}
+    stock update-ref refs/heads/${name%:*} HEAD
+    stock checkout -q --detach root
+done
+stock branch -q -D main
+git -c 'pack.island=refs/heads/(.*)' repack -adfiq
+for name in root one two; do
+    stock rev-parse $name:file
+done | stock cat-file --batch-check='%(objectsize) %(deltabase)'

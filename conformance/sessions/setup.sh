@@ -631,3 +631,17 @@ for command in show-ref for-each-ref 'symbolic-ref HEAD' 'update-ref refs/heads/
 done
 rm -f output
 sed -i '/logAllRefUpdates$/d' .git/config
+
+## how git calls its directory where a work tree is named
+repository tree
+mkdir -p tree/sub
+setup() { GIT_TRACE_SETUP=1 "$@" 2>&1 | sed -n "s,.*setup: ,,p"; }
+for top in .. sub "$PWD/tree" "$PWD/tree/nowhere"; do
+    for from in tree tree/sub tree/.git; do
+        echo "$top from $from"
+        (cd $from && GIT_WORK_TREE=$top setup git symbolic-ref HEAD)
+        (cd $from && setup git --work-tree="$top" symbolic-ref HEAD)
+    done
+done
+stock -C tree config core.worktree ..
+setup git -C tree/sub symbolic-ref HEAD

@@ -18,9 +18,10 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     // Only now do all commands have their options.
     top.build();
     let mut render = |command: clap::Command, path: &[&str]| {
-        let usage =
-            synopsis(path).join("\n       ").replace("git ", "packrace ").replace("git-", "packrace ");
-        let command = if usage.is_empty() { command } else { command.override_usage(usage) };
+        let of_packrace = |one: &String| format!("packrace {}", &one["git ".len()..]);
+        let usage: Vec<String> = synopsis(path).iter().map(of_packrace).collect();
+        let command =
+            if usage.is_empty() { command } else { command.override_usage(usage.join("\n       ")) };
         let name = format!("{}.1", command.get_name());
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;

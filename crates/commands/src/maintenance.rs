@@ -255,8 +255,8 @@ impl<'a> Maintenance<'a> {
         let before = Sizes::of(self.repository.object_dir())?;
         let is_off = planned.task == Task::CommitGraph && !commit_graphs::is_on(&self.repository)?;
         let traced = if is_off { None } else { git_child(planned.task, self.settings.split_factor, speaks) };
-        let done = packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
-        traced.into_iter().for_each(|child| child.ended_inside(done.is_ok()));
+        let run = || packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
+        let done = trace::during(traced, run);
         match &done {
             Ok(()) => progress.finish(),
             Err(_) => progress.stop(),

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use packrace_maintenance::bitmaps::{bitmap_request, islands};
+use packrace_maintenance::bitmaps::islands;
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
-use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
 use packrace_os::trace;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
-use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
+use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, write};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
@@ -21,7 +20,7 @@ use crate::call::discovery::{repository_as_it_is, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
 use crate::packs::settings::{
-    at_least_a_mebibyte, filter_of, hash_as_bitmaps, pack_files, recent_objects, settings,
+    at_least_a_mebibyte, bitmap_request, filter_of, hash_as_bitmaps, pack_files, recent_objects, settings,
 };
 use crate::progress::{self, Progress};
 use crate::revisions::Revisions;
@@ -44,7 +43,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
     let found = roots(&repository)?;
-    let bitmap = bitmaps.request(call, &repository, &found.refs)?;
+    let asked_bitmap = || bitmap_request(call, &repository, &found.refs);
+    let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -129,13 +129,14 @@ fn traced_write(
 ) -> Result<Repacked, PackFilesError> {
     let argv = arguments_of_git(args, request);
     let traced = trace::child_inside(&argv.iter().map(String::as_str).collect::<Vec<_>>());
-    if args.packing.path_walk == Some(true) {
-        progress.begin_path_walk(request.settings.name_hash);
-    }
-    let written = write(request_objects, request, progress);
-    progress.end_packs();
-    traced.into_iter().for_each(|child| child.ended_inside(written.is_ok()));
-    written
+    trace::during(traced, || {
+        if args.packing.path_walk == Some(true) {
+            progress.begin_path_walk(request.settings.name_hash);
+        }
+        let written = write(request_objects, request, progress);
+        progress.end_packs();
+        written
+    })
 }
 
 /// The arguments of the program that git starts, but for the name of its pack and for a filter.
@@ -297,21 +298,6 @@ enum Bitmaps {
 }
 
 impl Bitmaps {
-    /// What they are made of, if there are to be any.
-    fn request(
-        self,
-        call: &Call,
-        repository: &Repository,
-        refs: &[ObjectId],
-    ) -> Result<Option<BitmapRequest>, Fatal> {
-        if self == Bitmaps::No {
-            return Ok(None);
-        }
-        let mut request = bitmap_request(repository, refs, available_threads())?;
-        request.options.reverse_file = call.environment.writes_midx_reverse;
-        Ok(Some(request))
-    }
-
     fn of(call: &Call, args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
         let config = repository.config();
         let configured = config.boolean("repack.writeBitmaps")?;

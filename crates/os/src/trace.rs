@@ -72,9 +72,7 @@ pub enum TraceStep<'a> {
     Mode(&'a str),
     /// A line on standard error.
     Said(&'a str),
-    /// An object at this offset of this pack is read.
-    PackAccess(&'a Path, u64),
-    /// A line of another older trace.
+    /// A line of an older trace that has much of it.
     Detail(TraceDetail, &'a str),
     /// A remark that only the older trace of commands has (git(1), `GIT_TRACE`).
     Note(&'a str),
@@ -198,6 +196,13 @@ pub fn child_inside(argv: &[&str]) -> Option<TracedChild> {
     }
     let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
     child(&argv, ChildClass::Other, false)
+}
+
+/// Does the work of such a child, and tells how it ended.
+pub fn during<T, E>(child: Option<TracedChild>, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let done = work();
+    child.into_iter().for_each(|child| child.ended_inside(done.is_ok()));
+    done
 }
 
 /// A part of the work begins; it lasts as long as what is returned.

@@ -36,8 +36,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let is_h = error.kind() == ErrorKind::DisplayHelp && !argv.iter().any(|arg| arg == "--help");
     match error.kind() {
         ErrorKind::UnknownArgument if invalid_argument(error) == "--help-all" && is_of_git(argv) => {
-            let help = typed_command(argv).map(|mut command| command.render_help().to_string());
-            shown_usage(&help.unwrap_or_default())
+            shown_usage_of_typed(argv)
         }
         // Those do not say what is wrong.
         kind if (is_h || kind != ErrorKind::DisplayHelp)
@@ -98,7 +97,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
 /// Git takes `--help` by its full name only: what begins so is the beginning of another option, if there is one.
 pub fn expand_beginning_of_help(argv: &mut [OsString]) {
     let is_begun = |word: &OsString| ["--h", "--he", "--hel"].iter().any(|begun| word == begun);
-    let Some(at) = argv.iter().position(is_begun) else { return };
+    let Some(at) = argv.iter().take_while(|word| *word != "--").position(is_begun) else { return };
     let begun = argv[at].to_str().map(|word| word.trim_start_matches('-')).unwrap_or_default();
     let command = typed_command(argv);
     let options = command.iter().flat_map(clap::Command::get_arguments).filter(|one| one.get_id() != "help");
@@ -121,10 +120,7 @@ pub fn not_stored(words: &[OsString]) -> Parsed<Command> {
 /// What `-h` shows. Git knows `--help` by its full name only, so what clap has taken for it is refused.
 fn answer_to_h(argv: &[OsString]) -> Parsed<Command> {
     let is_begun = |word: &&OsString| word.len() > 2 && b"--help".starts_with(word.as_encoded_bytes());
-    let Some(word) = words(argv).iter().find(is_begun) else {
-        let help = typed_command(argv).map(|mut command| command.render_help().to_string());
-        return shown_usage(&help.unwrap_or_default());
-    };
+    let Some(word) = words(argv).iter().find(is_begun) else { return shown_usage_of_typed(argv) };
     let text = format!("{}{}", unknown(&word.to_string_lossy(), argv), usage_of_typed(argv));
     Parsed::Answer { text, to_stdout: false, code: USAGE }
 }
@@ -247,6 +243,11 @@ fn is_of_git(argv: &[OsString]) -> bool {
 fn usage_of_typed(argv: &[OsString]) -> String {
     let usage = typed_command(argv).map(|mut command| command.render_usage().to_string());
     format!("{}\n\n", plain(&usage.unwrap_or_default()).trim_end())
+}
+
+fn shown_usage_of_typed(argv: &[OsString]) -> Parsed<Command> {
+    let help = typed_command(argv).map(|mut command| command.render_help().to_string());
+    shown_usage(&help.unwrap_or_default())
 }
 
 /// A help text from its usage on, as `-h` shows it.

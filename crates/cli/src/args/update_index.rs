@@ -111,7 +111,7 @@ impl clap::FromArgMatches for UpdateIndex {
 }
 
 impl clap::Args for UpdateIndex {
-    fn augment_args(command: clap::Command) -> clap::Command {
+    fn augment_args(mut command: clap::Command) -> clap::Command {
         let flag = |name: &str| {
             let arg = Arg::new(name.to_owned()).long(name.to_owned()).action(ArgAction::Append);
             arg.num_args(0).default_missing_value("")
@@ -124,7 +124,6 @@ impl clap::Args for UpdateIndex {
             let arg = Arg::new(name).long(name).action(ArgAction::Append).value_name(value);
             arg.value_parser(clap::value_parser!(OsString)).allow_hyphen_values(true).help(help)
         };
-        let mut command = command;
         for (name, switch, help) in SWITCHES {
             let off = flag(&format!("no-{name}"));
             let off = match switch {

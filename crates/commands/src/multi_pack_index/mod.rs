@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, pack_stem};
-use packrace_maintenance::bitmaps;
 use packrace_maintenance::chain::NewChain;
 use packrace_object::{ObjectId, oid};
 use packrace_os::Mapped;
@@ -27,6 +26,7 @@ use crate::options::{
     MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
     MultiPackIndexWriteOptions, RepackOptions,
 };
+use crate::packs::settings;
 use crate::progress::{self, Progress};
 use crate::trace2::mode_of_multi_pack_index;
 use crate::work_tree::typed_object_dir;
@@ -315,19 +315,13 @@ fn bitmap_request(
     repository: &Repository,
     refs_snapshot: Option<&Path>,
 ) -> Result<BitmapRequest, Fatal> {
-    let threads = available_threads();
-    let request = |refs: &[ObjectId]| -> Result<BitmapRequest, Fatal> {
-        let mut request = bitmaps::bitmap_request(repository, refs, threads)?;
-        request.options.reverse_file = call.environment.writes_midx_reverse;
-        Ok(request)
-    };
     let Some(path) = refs_snapshot else {
         if let Some(name) = broken_ref(repository)? {
             return Err(Fatal::new(format!("unable to parse object: {name}")));
         }
-        return request(&roots(repository)?.refs);
+        return settings::bitmap_request(call, repository, &roots(repository)?.refs);
     };
-    let mut request = request(&[])?;
+    let mut request = settings::bitmap_request(call, repository, &[])?;
     let path = in_directory(call, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
     let unreadable = |error| {

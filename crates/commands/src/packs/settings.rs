@@ -5,9 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
 use packrace_format::pack_index::Version;
+use packrace_maintenance::bitmaps;
 use packrace_object::ObjectId;
+use packrace_os::process::available_threads;
 use packrace_pack::filter::Filter;
-use packrace_pack::maintain::pack_files::PackFiles;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::{Config, Repository};
@@ -87,6 +89,17 @@ fn supports_path_walk(call: &Call, filters: &[String]) -> Result<bool, Fatal> {
         }
     }
     Ok(true)
+}
+
+/// The configured request for bitmaps, of a multi-pack-index with the file beside it that the environment asks for.
+pub(crate) fn bitmap_request(
+    call: &Call,
+    repository: &Repository,
+    refs: &[ObjectId],
+) -> Result<BitmapRequest, Fatal> {
+    let mut request = bitmaps::bitmap_request(repository, refs, available_threads())?;
+    request.options.reverse_file = call.environment.writes_midx_reverse;
+    Ok(request)
 }
 
 /// How packs are stored.

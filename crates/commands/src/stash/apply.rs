@@ -104,10 +104,7 @@ fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
         }
         session = context.open()?;
     }
-    let traced = trace::child_inside(&["git", "status"]);
-    let text = own_status(context, session);
-    traced.into_iter().for_each(|child| child.ended_inside(text.is_ok()));
-    text
+    trace::during(trace::child_inside(&["git", "status"]), || own_status(context, session))
 }
 
 fn own_status(context: &Context<'_>, mut session: StashSession<'_>) -> Result<Vec<u8>, Fatal> {

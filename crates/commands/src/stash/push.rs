@@ -170,9 +170,7 @@ fn push(
     };
     // Git has other programs for what is staged.
     let traced = if options.staged { None } else { trace::child_inside(&GIT_KEEPS) };
-    let kept = keep(context, &mut session, &work, &mut specs);
-    traced.into_iter().for_each(|child| child.ended_inside(kept.is_ok()));
-    let kept = match kept? {
+    let kept = match trace::during(traced, || keep(context, &mut session, &work, &mut specs))? {
         Outcome::Stored(kept) => kept,
         other => {
             context.finish(session, IndexChange::Alone)?;
@@ -186,9 +184,7 @@ fn push(
     }
     let is_reset = !options.staged && specs.is_empty();
     let traced = if is_reset { trace::child_inside(&GIT_TAKES_AWAY) } else { None };
-    let taken = take_away(context, options, session, &kept, &head, &specs);
-    traced.into_iter().for_each(|child| child.ended_inside(taken.is_ok()));
-    taken
+    trace::during(traced, || take_away(context, options, session, &kept, &head, &specs))
 }
 
 /// Finds what the pathspecs match, locks the index and refreshes it.

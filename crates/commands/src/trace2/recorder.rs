@@ -144,9 +144,6 @@ impl TraceRecorder {
             }
             TraceStep::WorkTree(path) => self.add(EventDetail::Repository(&path.to_string_lossy())),
             TraceStep::Mode(mode) => self.add(EventDetail::Mode(mode)),
-            TraceStep::PackAccess(pack, offset) => {
-                self.add_classic(TraceFormat::PackAccess, &[format!("{} {offset}", pack.display())]);
-            }
             TraceStep::Detail(detail, line) => {
                 let formats = TraceFormat::ALL.into_iter();
                 for format in formats.filter(|format| format.detail() == Some(detail)) {

@@ -59,7 +59,8 @@ pub fn typed_object_dir(repository: &Repository, call: &Call, typed: &Path) -> R
 }
 
 /// How git calls the git directory: as the caller names it, unless git has gone elsewhere or it is a file; or else as it is
-/// seen from where git is, unless it has gone to the top of a work tree that was named. `None` if the current directory cannot be read.
+/// seen from where git is, unless it has gone to the top of a work tree that was named. `None` if the current directory
+/// cannot be read.
 pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTree>) -> Option<PathBuf> {
     let start = packrace_os::real_path(&in_directory(call, Path::new(".")).ok()?).ok()?;
     let here = tree.map_or_else(|| Some(start.clone()), |tree| packrace_os::real_path(&tree.base).ok())?;

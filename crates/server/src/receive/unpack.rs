@@ -100,8 +100,8 @@ pub(super) fn receive_pack_bytes(
     let mut unread = None;
     let form = settings.unpack_limit.form_of(announced);
     let traced = traced_program(program, header);
-    let result = feed(source, &head, &mut ingest, progress.client).and_then(|failed| {
-        unread = failed;
+    let result = trace::during(traced, || {
+        unread = feed(source, &head, &mut ingest, progress.client)?;
         progress.client.pack_read();
         let existing = quarantine.snapshot()?;
         let indexed = ingest.resolve(Some(&existing), progress)?;
@@ -109,7 +109,6 @@ pub(super) fn receive_pack_bytes(
         progress.client.say(&indexed.found().warnings);
         store(indexed, form, quarantine, &existing)
     });
-    traced.into_iter().for_each(|child| child.ended_inside(result.is_ok()));
     if let Err(error) = result {
         progress.client.say(error.lines());
         // The limit may have ended the read, so that the pack looks cut off.

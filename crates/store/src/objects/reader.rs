@@ -376,7 +376,8 @@ impl ObjectReader {
     fn read_location(&mut self, at: Location, content: &mut Vec<u8>) -> Result<Kind, Error> {
         if trace::wants(TraceDetail::PackAccesses) {
             let pack = self.snapshot.packs()[at.pack.0 as usize].path();
-            trace::tell(TraceStep::PackAccess(&pack, at.offset));
+            let line = format!("{} {}", pack.display(), at.offset);
+            trace::tell(TraceStep::Detail(TraceDetail::PackAccesses, &line));
         }
         let (mut chain, base) = self.follow(at, content)?;
         let (mut kind, mut current) = match base {

@@ -83,7 +83,8 @@ impl MultiPackIndexLock {
     /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain. Files that
     /// have the same contents already are left alone, and without a bitmap also one that has tables for it.
     pub fn publish(mut self, file: &MultiPackIndexFile) -> Result<(), Error> {
-        let own = format!("{NAME}-{}.", file.checksum(self.hash)?);
+        let stem = format!("{NAME}-{}", file.checksum(self.hash)?);
+        let own = format!("{stem}.");
         let (is_there, stay) = match &file.bitmap {
             None => (self.has_entries_of(file), &[][..]),
             Some(bitmap) => (
@@ -98,7 +99,7 @@ impl MultiPackIndexLock {
         let companions = self.write_companions(&self.pack_dir, file)?;
         self.lock.write(&file.bytes)?;
         self.lock.settle()?;
-        name_companions(companions, &self.pack_dir.join(&own))?;
+        name_companions(companions, &self.pack_dir.join(stem))?;
         self.lock.commit()?;
         remove_companions(&self.pack_dir, &[own])?;
         remove_chain(&self.pack_dir)

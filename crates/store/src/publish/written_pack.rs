@@ -16,19 +16,21 @@ pub struct WrittenPack(PackBytes);
 #[derive(Debug)]
 enum PackBytes {
     Map(Mapped),
-    File { file: WrittenFile, path: PathBuf, map: OnceLock<Mapped> },
+    File { file: WrittenFile, path: PathBuf, is_in_ranges: bool, map: OnceLock<Mapped> },
 }
 
 impl WrittenPack {
     pub(super) fn of(file: &mut NewFile) -> Result<Self, Error> {
         let path = file.path().to_owned();
         let file = file.written().map_err(|error| Error::io(&path, error))?;
-        Ok(WrittenPack(PackBytes::File { file, path, map: OnceLock::new() }))
+        // Asked once: there may be millions of ranges.
+        let is_in_ranges = !file.is_to_be_mapped();
+        Ok(WrittenPack(PackBytes::File { file, path, is_in_ranges, map: OnceLock::new() }))
     }
 
     /// Whether it is read range by range.
     pub fn is_in_ranges(&self) -> bool {
-        matches!(&self.0, PackBytes::File { file, .. } if !file.is_to_be_mapped())
+        matches!(self.0, PackBytes::File { is_in_ranges: true, .. })
     }
 
     /// The map of all bytes, if there is one by now.
@@ -43,7 +45,7 @@ impl WrittenPack {
     pub fn map(&self) -> Result<&Mapped, Error> {
         match &self.0 {
             PackBytes::Map(map) => Ok(map),
-            PackBytes::File { file, path, map } => match map.get() {
+            PackBytes::File { file, path, map, .. } => match map.get() {
                 Some(map) => Ok(map),
                 None => {
                     let mapped = file.map().map_err(|error| Error::io(path, error))?;
@@ -56,7 +58,7 @@ impl WrittenPack {
     /// The bytes of a range; without a map they are in `buffer`. Fails if the file ends before.
     pub fn range<'a>(&'a self, range: Range<u64>, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Error> {
         let (file, path) = match &self.0 {
-            PackBytes::File { file, path, .. } if self.is_in_ranges() => (file, path),
+            PackBytes::File { file, path, is_in_ranges: true, .. } => (file, path),
             _ => {
                 let map = self.map()?;
                 let path = map.path().map(PathBuf::from).unwrap_or_default();

@@ -104,7 +104,16 @@ pub(super) fn read_loose_noting(
 
 /// Reads one ref, whose name stays inside; `packed-refs` only if there is no loose one.
 pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
-    let loose = read_loose(dirs, name, hash)?;
+    read_beside(dirs, name, hash, read_loose(dirs, name, hash)?)
+}
+
+/// The same if its file was read already.
+pub(super) fn read_beside(
+    dirs: &RefDirs,
+    name: &[u8],
+    hash: HashKind,
+    loose: LooseFile,
+) -> Result<Option<Value>, RefError> {
     let is_packed = loose == LooseFile::Absent;
     let found = match loose {
         LooseFile::Is(LooseValue::Direct(id)) => Some(Value::Id(id)),

@@ -252,7 +252,7 @@ impl RefStore {
         match files::read_loose(&self.dirs, name, self.hash)? {
             files::LooseFile::Broken => failed("Invalid argument"),
             files::LooseFile::Looped => failed("Too many levels of symbolic links"),
-            _ => Ok(files::read_one(&self.dirs, name, self.hash)?.is_some()),
+            loose => Ok(files::read_beside(&self.dirs, name, self.hash, loose)?.is_some()),
         }
     }
 

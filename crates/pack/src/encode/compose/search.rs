@@ -107,9 +107,9 @@ pub(super) fn run(
 pub(super) fn sort(plan: &PackPlan, candidates: &mut [Candidate], name: impl Fn(&Candidate) -> NameHash) {
     let islands = |one: &Candidate| plan.islands.as_ref().map_or(0, |islands| islands.count_of(one.ix));
     candidates.sort_by(|one, other| {
-        let by_kind = || kind_order(one.kind).cmp(&kind_order(other.kind));
-        let first = by_kind().then_with(|| name(one).cmp(&name(other)));
-        first
+        kind_order(one.kind)
+            .cmp(&kind_order(other.kind))
+            .then_with(|| name(one).cmp(&name(other)))
             .then_with(|| other.is_preferred.cmp(&one.is_preferred))
             .then_with(|| islands(other).cmp(&islands(one)))
             .then_with(|| other.size.cmp(&one.size))

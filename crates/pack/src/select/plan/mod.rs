@@ -301,10 +301,9 @@ fn find_filtered(
         .allowed_missing(allowed_missing)
         .hashing(request.settings.name_hash);
     let walk_limit = match rules {
-        None if tips.wants_parts_by_name() => 0,
-        None => WALK_RATHER_THAN_BITMAP_WITH_NAMES,
+        None => (!tips.wants_parts_by_name()).then_some(WALK_RATHER_THAN_BITMAP_WITH_NAMES),
         // The client lacks what the filter leaves out, so bitmaps do not know its objects.
-        Some(_) => WALK_RATHER_THAN_BITMAP,
+        Some(_) => Some(WALK_RATHER_THAN_BITMAP),
     };
     let mut find = |commits: &mut Commits<'_>| {
         find(request_objects, may_use_bitmap, walk_limit, commits, &mut trees, &tips)
@@ -416,20 +415,13 @@ pub fn plan_list(
             names.set(ix, *name);
         }
     }
-    if had.is_empty() {
-        return to_store(request_objects, wanted, names, settings, ofs_delta, progress);
-    }
     let (had_marks, mut bases) = (Marks::new(request_objects.packed_end()), Vec::new());
     for (id, name) in had {
-        if let Some(ix) =
-            request_objects.find(id)?.filter(|ix| !wanted.contains(*ix) && had_marks.insert(*ix))
-        {
-            bases.push((ix, *name));
-        }
+        let found = request_objects.find(id)?.filter(|ix| !wanted.contains(*ix) && had_marks.insert(*ix));
+        bases.extend(found.map(|ix| (ix, *name)));
     }
-    let request = PackRequest { ofs_delta, thin: true, settings, ..PackRequest::default() };
     let found = MarkedObjects { wanted, had: had_marks, bases, is_by_bitmap: false };
-    lay_out(request_objects, &request, found, names, progress)
+    stored(request_objects, found, names, settings, ofs_delta, progress)
 }
 
 /// What the commits and tags of `from` reach, with the hash of each path, without `stop` and what only those reach;
@@ -465,41 +457,50 @@ pub(crate) fn to_store(
     ofs_delta: bool,
     progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
-    let settings = Settings { reused_depth: settings.depth, ..settings };
-    let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(request_objects.packed_end());
     let found = MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false };
-    let plan = lay_out(request_objects, &request, found, names, progress)?;
-    Ok(plan.to_stay())
+    stored(request_objects, found, names, settings, ofs_delta, progress)
+}
+
+/// The same for objects that were found already; with bases, the pack is thin.
+fn stored(
+    request_objects: &Arc<RequestObjects>,
+    found: MarkedObjects,
+    names: Names,
+    settings: Settings,
+    ofs_delta: bool,
+    progress: &dyn ProgressSink,
+) -> Result<PackPlan, Error> {
+    let settings = Settings { reused_depth: settings.depth, ..settings };
+    let thin = !found.bases.is_empty();
+    let request = PackRequest { ofs_delta, thin, settings, ..PackRequest::default() };
+    Ok(lay_out(request_objects, &request, found, names, progress)?.to_stay())
 }
 
 /// Finds the objects that are wanted and not had: by a walk if the client lacks little, otherwise by bitmaps
-/// if there are any.
+/// if there are any. Without a limit, bitmaps are asked first.
 fn find(
     request_objects: &RequestObjects,
     may_use_bitmap: bool,
-    walk_limit: usize,
+    walk_limit: Option<usize>,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
 ) -> Result<MarkedObjects, Error> {
     if may_use_bitmap {
-        let walk = |commits: &mut Commits<'_>, trees: &mut TreeWalk<'_>, max_commits| match tips.had_commits[..]
+        let walk_limit = walk_limit.filter(|_| !tips.had_commits.is_empty());
+        if let Some(limit) = walk_limit
+            && let Some(found) = by_walk::find(request_objects, commits, trees, tips, limit)?
         {
-            [] => Ok(None),
-            _ if max_commits == 0 => Ok(None),
-            _ => by_walk::find(request_objects, commits, trees, tips, max_commits),
-        };
-        if let Some(found) = walk(commits, trees, walk_limit)? {
             return Ok(found);
         }
         // Opened as late as here, because opening costs more than a small fetch.
         let bitmap = request_objects.snapshot().bitmap();
         let has_names = bitmap.is_some_and(|bitmap| bitmap.has_name_hashes());
-        if walk_limit < WALK_RATHER_THAN_BITMAP
+        if walk_limit.is_some_and(|limit| limit < WALK_RATHER_THAN_BITMAP)
             && !has_names
-            && !tips.wants_parts_by_name()
-            && let Some(found) = walk(commits, trees, WALK_RATHER_THAN_BITMAP)?
+            && let Some(found) =
+                by_walk::find(request_objects, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
         {
             return Ok(found);
         }
