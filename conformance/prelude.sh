@@ -34,6 +34,17 @@ lost_commit() {
     stock reflog expire --expire=now --all
 }
 
+# lose OBJECT: it is gone, and all others are in one pack.
+lose() {
+    stock repack -adq
+    mv .git/objects/pack/*.pack whole.pack
+    rm -f .git/objects/pack/*
+    stock unpack-objects -q <whole.pack
+    rm -f whole.pack ".git/objects/$(echo "$1" | sed 's|..|&/|')"
+    find .git/objects/?? -type f | sed 's|.*/\(..\)/|\1|' | stock pack-objects -q .git/objects/pack/pack >/dev/null
+    stock prune-packed
+}
+
 # conflict: a repository in the middle of a merge, in which dir1/file1 is unmerged.
 conflict() {
     history 2

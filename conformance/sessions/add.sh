@@ -9,6 +9,16 @@ rm dir2/file2
 git add .
 git status --short
 
+## more than one pack may hold
+# state: packs
+repository
+git config core.bigFileThreshold 64k
+git config pack.packSizeLimit 256k
+noise() { awk -v "n=$1" 'BEGIN { srand(n); while (i++ < n * 1000) printf "%c", 1 + int(rand() * 255) }'; }
+for thousands in 70 81 132 400; do noise $thousands >$thousands; done
+git add .
+for index in .git/objects/pack/*.idx; do stock show-index <$index | wc -l; done | sort
+
 ## by name
 history 2
 echo 1 >a

@@ -476,6 +476,22 @@ cd ..
 git -C to fetch -q origin
 git -C to log --format=%s origin/main
 
+## deepening a history that has gaps
+# masks: order
+# state: no-fsck no-objects
+# exits: 128 128 128 128 128
+repository from
+cd from
+for name in one two three four; do commit $name; done
+rm ".git/objects/$(stock rev-parse HEAD~2 | sed 's|..|&/|')"
+cd ..
+git clone -q --depth 2 "file://$PWD/from" to
+git -C to fetch -q --depth 3
+git -C to fetch -q --depth 4
+git -C to fetch -q --deepen 1
+git clone -q --depth 4 "file://$PWD/from" other
+git -c protocol.version=0 clone -q --depth 4 "file://$PWD/from" other
+
 ## what a server tells while it works
 history 20 from
 git clone -q --no-local from to

@@ -178,6 +178,17 @@ for how in -ad -Ad '-d --geometric=2' '-d --cruft' -d -a; do
 done
 rm list
 
+## repack of loose objects does not read trees of packed commits
+# state: no-fsck no-objects
+# exits: 128
+history 4
+gone=$(stock rev-parse HEAD~1^{tree})
+lose "$gone"
+commit more
+git repack -dq
+git count-objects -v | grep -E 'count|packs|in-pack'
+git repack -adq
+
 ## repack -A turns what is unreachable loose
 # state: packs loose
 lost_commit
@@ -509,6 +520,17 @@ stock clone -q --bare from to.git
 stock -C to.git repack -adq
 git -C to.git multi-pack-index write --bitmap
 git -C to.git rev-list --count --use-bitmap-index --all
+
+## multi-pack-index with a bitmap beside a tag of a commit that is gone
+# state: no-fsck no-objects
+# exits: 128 128
+history 3
+gone=$(echo gone | stock commit-tree HEAD^{tree})
+stock tag -a -m note v1 "$gone"
+lose "$gone"
+git multi-pack-index write --bitmap
+stock pack-refs --all
+git multi-pack-index write --bitmap
 
 ## multi-pack-index over a damaged one, and packs that are newer
 history 2

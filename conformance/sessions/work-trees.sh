@@ -328,3 +328,15 @@ git -C tree for-each-ref
 git -C tree show-ref --verify refs/heads/there
 stock worktree remove tree
 git show-ref
+
+## an index without a name
+# state: no-objects no-fsck
+# needs git: 2.47
+# exits: 128 1 1
+history 2
+echo new >new
+GIT_INDEX_FILE= git update-index --add new
+GIT_INDEX_FILE= git update-index --refresh
+GIT_INDEX_FILE= git stash
+GIT_INDEX_FILE= git stash -u
+git status --short

@@ -33,6 +33,9 @@ pub(crate) enum Reason {
     MissingTarget(ObjectId),
     #[error("Failed to traverse parents of commit {child}: unable to read {parent}")]
     MissingParent { parent: ObjectId, child: ObjectId },
+    /// A commit that a client would get as it deepens its history.
+    #[error("unable to parse commit {0}")]
+    MissingCommit(ObjectId),
     #[error("bad tree object {0}")]
     MissingTree(ObjectId),
     #[error("object {id}: {source}")]
@@ -96,6 +99,9 @@ impl Error {
                 format!("error: Could not read {parent}\n"),
                 format!("Failed to traverse parents of commit {child}"),
             )),
+            Reason::MissingCommit(id) => {
+                Some((format!("error: Could not read {id}\n"), format!("unable to parse commit {id}")))
+            }
             Reason::Store(error) => error.in_git_words(),
             _ => None,
         }
@@ -117,6 +123,7 @@ impl Error {
             Reason::Missing(_)
             | Reason::MissingTarget(_)
             | Reason::MissingParent { .. }
+            | Reason::MissingCommit(_)
             | Reason::MissingTree(_)
             | Reason::Malformed { .. }
             | Reason::WrongKind { .. }

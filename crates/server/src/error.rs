@@ -52,6 +52,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     was_told: bool,
+    is_before_pack: bool,
     /// Shared by all clients of a pack that could not be made.
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -71,7 +72,7 @@ impl std::error::Error for Error {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), was_told: false, source: None }
+        Error { kind, message: message.into(), was_told: false, is_before_pack: false, source: None }
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -119,6 +120,17 @@ impl Error {
     /// Whether the client got a message: the session then ends normally.
     pub fn was_told(&self) -> bool {
         self.was_told
+    }
+
+    /// The same error, met before anything was done for the pack.
+    pub(crate) fn before_pack(self) -> Self {
+        Error { is_before_pack: true, ..self }
+    }
+
+    /// Whether it was met before anything was done for the pack: git's `upload-pack` meets it itself, not its
+    /// `pack-objects`.
+    pub fn is_before_pack(&self) -> bool {
+        self.is_before_pack
     }
 
     /// What a caller can do about it.

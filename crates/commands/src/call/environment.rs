@@ -230,7 +230,7 @@ impl Environment {
             git_dir: get("GIT_DIR").map(PathBuf::from),
             discovery_limits: DiscoveryLimits::new(get("GIT_CEILING_DIRECTORIES"), crosses_file_systems),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
-            index_file: path("GIT_INDEX_FILE"),
+            index_file: get("GIT_INDEX_FILE").map(PathBuf::from),
             index_version: text("GIT_INDEX_VERSION"),
             ref_storage: bytes("GIT_REFERENCE_BACKEND"),
             ref_paranoia: text("GIT_REF_PARANOIA"),

@@ -17,7 +17,9 @@ use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy};
-use packrace_store::{Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, broken_ref, roots};
+use packrace_store::{
+    Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, broken_ref_or_tag, roots,
+};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_as_it_is, repository_with};
@@ -316,7 +318,7 @@ fn bitmap_request(
     refs_snapshot: Option<&Path>,
 ) -> Result<BitmapRequest, Fatal> {
     let Some(path) = refs_snapshot else {
-        if let Some(name) = broken_ref(repository)? {
+        if let Some(name) = broken_ref_or_tag(repository)? {
             return Err(Fatal::new(format!("unable to parse object: {name}")));
         }
         return settings::bitmap_request(call, repository, &roots(repository)?.refs);

@@ -246,6 +246,7 @@ impl PackObjectsJob<'_> {
         let request = PackRequest {
             wants: selection.wants,
             haves: selection.haves,
+            unpacked: args.unpacked,
             shallow: selection.shallow,
             tags: self.tags()?,
             excluded: uris.iter().map(|uri| uri.object).collect(),

@@ -115,6 +115,7 @@ impl<'a> Context<'a> {
                 complain(self.call, &lines);
                 Err(Fatal::silent(1))
             }
+            Err(WorkError::Index(IndexError::Nameless)) => Err(unwritten_index(self.call)),
             Err(WorkError::Index(error)) => Err(self.damaged_index(error)),
             session => Ok(session?),
         }
@@ -214,8 +215,12 @@ fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
         return Ok(());
     }
     say_unmerged(call, &unmerged)?;
+    Err(unwritten_index(call))
+}
+
+fn unwritten_index(call: &Call) -> Fatal {
     complain(call, &["error: could not write index".to_owned()]);
-    Err(Fatal::silent(1))
+    Fatal::silent(1)
 }
 
 /// Says what went wrong and why there is nothing more to do.

@@ -112,7 +112,9 @@ impl<'a> Update<'a> {
             }
             // Possibly nothing has to be written.
             Err(error) => match (&error, Index::read(repository)) {
-                (IndexError::Lock(_), Ok(index)) => HeldIndex::Unlocked(Box::new(index), error),
+                (IndexError::Lock(_) | IndexError::Nameless, Ok(index)) => {
+                    HeldIndex::Unlocked(Box::new(index), error)
+                }
                 _ => return Err(damaged_index(error, repository, call, work_tree.as_ref())),
             },
         };

@@ -94,6 +94,15 @@ impl<'a> Commits<'a> {
         &self.loaded[no.0 as usize]
     }
 
+    /// Loads the commit `ix`, whose parents must exist, because a client gets them as it deepens its history.
+    pub(crate) fn load_deepening(&mut self, ix: ObjectNo) -> Result<CommitNo, Error> {
+        let no = self.load_had(ix)?;
+        match self.get(no).lacks.as_deref() {
+            Some(parent) => Err(Reason::MissingCommit(*parent).into()),
+            None => Ok(no),
+        }
+    }
+
     /// Loads the commit `ix`, whose parents must exist.
     pub(crate) fn load(&mut self, ix: ObjectNo) -> Result<CommitNo, Error> {
         let no = self.load_had(ix)?;

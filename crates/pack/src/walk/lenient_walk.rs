@@ -17,11 +17,19 @@ use crate::walk::trees::{OnMissing, TreeWalk};
 pub(crate) struct LenientWalk<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
+    /// Whether trees of packed commits are not visited.
+    unpacked: bool,
 }
 
 impl<'a> LenientWalk<'a> {
     pub(crate) fn new(request_objects: &'a RequestObjects) -> Self {
-        LenientWalk { request_objects, reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY) }
+        let reader = request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY);
+        LenientWalk { request_objects, reader, unpacked: false }
+    }
+
+    /// The same walk, which does not visit the trees of packed commits if `unpacked`.
+    pub(crate) fn unpacked(self, unpacked: bool) -> Self {
+        LenientWalk { unpacked, ..self }
     }
 
     /// Marks what `tips` reach, without visiting `stop`; skips missing objects.
@@ -85,7 +93,8 @@ impl<'a> LenientWalk<'a> {
         match self.request_objects.read(&mut self.reader, ix, content)? {
             Kind::Commit => {
                 let commit = parse_commit(content, hash).map_err(malformed)?;
-                next.push((commit.tree, None));
+                let is_visited = !self.unpacked || self.request_objects.packed(ix).is_none();
+                next.extend(is_visited.then_some((commit.tree, None)));
                 let id = self.request_objects.id(ix);
                 if self.request_objects.snapshot().shallow().binary_search(&id).is_err() {
                     next.extend(commit.parents.into_iter().map(|parent| (parent, None)));

@@ -114,8 +114,11 @@ pub fn boundary(
     answer.shallow.extend(new.map(|ix| request_objects.id(*ix)));
     for &ix in client.iter().filter(|ix| reach.inner.contains(ix)) {
         answer.unshallow.push(request_objects.id(ix));
-        let no = commits.load(ix)?;
-        answer.new_wants.extend(commits.get(no).parents.iter().map(|parent| request_objects.id(*parent)));
+        let no = commits.load_had(ix)?;
+        let commit = commits.get(no);
+        answer.new_wants.extend(commit.parents.iter().map(|parent| request_objects.id(*parent)));
+        // One that is missing is told by whoever makes the pack, as any other wanted object.
+        answer.new_wants.extend(commit.lacks.as_deref());
     }
     Ok(answer)
 }
@@ -161,7 +164,7 @@ fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<
             }
             depths.insert(ix, at);
             // Behind the edge nothing need exist.
-            let no = if at >= depth { commits.load_had(ix)? } else { commits.load(ix)? };
+            let no = if at >= depth { commits.load_had(ix)? } else { commits.load_deepening(ix)? };
             let commit = commits.get(no);
             if at >= depth || commit.is_cut {
                 reach.shallow.push(ix);

@@ -386,7 +386,7 @@ impl<'a> Upload<'a> {
             deepen.as_ref(),
             &CancelOnDisconnect::new(&mut *self.client),
         )
-        .map_err(Error::from)?;
+        .map_err(|error| Error::from(error).before_pack())?;
         if boundary.is_empty_selection {
             return Err(Refusal::nothing_selected().into());
         }
@@ -506,6 +506,7 @@ impl<'a> Upload<'a> {
         Ok(PackRequest {
             wants,
             haves,
+            unpacked: false,
             shallow: cut,
             tags,
             excluded: Vec::new(),

@@ -114,6 +114,20 @@ impl PackWriter {
         self.file.truncate(position).map_err(|error| self.failed(error))
     }
 
+    /// Moves the last entry, which begins at `position`, to the end of another pack.
+    pub(super) fn move_last(&mut self, position: u64, to: &mut PackWriter) -> Result<(), Error> {
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut at = position;
+        while at < self.position() {
+            let length = (self.position() - at).min(PIECE_BYTES as u64);
+            let piece = &mut piece[..length as usize];
+            self.file.read(at, piece).map_err(|error| self.failed(error))?;
+            to.write(piece)?;
+            at += length;
+        }
+        self.cut_back(position)
+    }
+
     /// Ends the pack with this number of entries: writes the number into the header and the checksum at the
     /// end, unless already there.
     pub fn seal(mut self, objects: u32) -> Result<SealedPack, Error> {

@@ -5,12 +5,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use packrace_format::index_file::IndexFile;
-use packrace_object::ObjectId;
+use packrace_object::{ObjectId, oid};
 use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
-use crate::refs::{self, RefError, RefObjects as _, RefRecord, RefSnapshot, RefStore, StoredObjects, Target};
+use crate::refs::{
+    self, Peeled, RefError, RefObjects as _, RefRecord, RefSnapshot, RefStore, StoredObjects, TagEnd, Target,
+};
 use crate::repository::Repository;
 use crate::repository::skipped_refs::SkippedRefs;
 use crate::repository::work_trees::{self, list};
@@ -67,15 +69,33 @@ pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
 }
 
 /// The first ref to an object that is missing. Each ref costs a lookup.
-pub fn broken_ref(repository: &Repository) -> Result<Option<String>, Error> {
+fn broken_ref(repository: &Repository) -> Result<Option<String>, Error> {
+    ref_that(repository, |objects, id, _| Ok(objects.kind(id)?.is_none()))
+}
+
+/// The first ref to an object that is missing, or to a tag of one. Each tag that no file of refs has peeled is read.
+pub fn broken_ref_or_tag(repository: &Repository) -> Result<Option<String>, Error> {
+    ref_that(repository, |objects, id, peeled| {
+        Ok(match peeled {
+            Peeled::To(target) => objects.kind(target)?.is_none(),
+            _ => matches!(objects.end_of(id)?, TagEnd::Missing(_) | TagEnd::Unreadable),
+        })
+    })
+}
+
+/// The first ref to an object of which `is_it` says so.
+fn ref_that(
+    repository: &Repository,
+    mut is_it: impl FnMut(&mut StoredObjects, &oid, &Peeled) -> Result<bool, Error>,
+) -> Result<Option<String>, Error> {
     let refs = repository.refs().snapshot(&[]).map_err(Reason::Refs)?;
     let mut objects = StoredObjects::new(&repository.snapshot()?);
     let mut result = Ok(None);
     let visited = refs.visit(b"refs/", &mut |record| {
-        let Target::Direct { id, .. } = record.target else { return ControlFlow::Continue(()) };
-        result = match objects.kind(&id) {
-            Ok(Some(_)) => return ControlFlow::Continue(()),
-            Ok(None) => Ok(Some(String::from_utf8_lossy(record.name).into_owned())),
+        let Target::Direct { id, peeled } = record.target else { return ControlFlow::Continue(()) };
+        result = match is_it(&mut objects, &id, &peeled) {
+            Ok(false) => return ControlFlow::Continue(()),
+            Ok(true) => Ok(Some(String::from_utf8_lossy(record.name).into_owned())),
             Err(error) => Err(error),
         };
         ControlFlow::Break(())

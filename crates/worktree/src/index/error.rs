@@ -38,6 +38,9 @@ pub enum IndexError {
     /// The new index could not be written.
     #[error("Unable to write new index file")]
     Unwritten(#[source] packrace_store::Error),
+    /// The file has no name.
+    #[error("Unable to write new index file")]
+    Nameless,
     /// A file that may have changed could not be converted.
     #[error(transparent)]
     Filter(crate::filter::Error),

@@ -10,7 +10,9 @@ use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
 use packrace_store::{Config, Repository};
 
 use super::split::SplitRules;
-use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, look, time_of};
+use super::{
+    Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, is_nameless, look, time_of,
+};
 use crate::paths::{LeadingDirs, path_of};
 
 /// Longest chain of links from an index to its real file.
@@ -50,6 +52,9 @@ impl IndexLock {
         let policy = WritePolicy::of(config)?;
         let format = IndexFormat::of(repository)?;
         let split = SplitRules::of(repository, policy)?;
+        if is_nameless(repository.index_file()) {
+            return Err(IndexError::Nameless);
+        }
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;

@@ -80,7 +80,8 @@ impl Index {
     pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
         let _region = trace::region_with("index", "do_read_index", path);
         let hash = repository.hash_kind();
-        let Some((file, timestamp)) = read_file(path, hash)? else { return Ok(Index::empty(hash)) };
+        let found = if is_nameless(path) { None } else { read_file(path, hash)? };
+        let Some((file, timestamp)) = found else { return Ok(Index::empty(hash)) };
         let (mut file, mut shared) = (file, None);
         if let Some(link) = &file.link {
             let path_of_shared = shared_path(repository, &link.shared);
@@ -236,6 +237,11 @@ fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, I
     let file = IndexFile::decode(&bytes, hash)
         .map_err(|source: IndexFileError| IndexError::Damaged { path: path.to_owned(), source })?;
     Ok(Some((file, identity.modified.map(time_of).unwrap_or_default())))
+}
+
+/// Whether this is the directory in which a file with an empty name would be (`GIT_INDEX_FILE`).
+fn is_nameless(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 fn time_of(time: SystemTime) -> Time {

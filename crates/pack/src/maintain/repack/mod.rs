@@ -417,23 +417,25 @@ impl Repack<'_> {
         Ok(())
     }
 
-    /// All reachable objects.
+    /// All reachable objects; for a pack of loose ones, those that packed commits alone reach are of no interest.
     fn reach(&self) -> Result<(Marks, Names), Error> {
         let (request_objects, request) = (self.request_objects, self.request);
+        let unpacked = request.scope == Scope::Loose;
+        let walk = || LenientWalk::new(request_objects).unpacked(unpacked);
         let promisor = self.roles.with(&[PackRole::Promisor]);
         let none = Marks::new(request_objects.packed_end());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
-            let (seen, names) = plan::reach(request_objects, tips, &request.settings, self.progress)?;
+            let (seen, names) = plan::reach(request_objects, tips, unpacked, &request.settings, self.progress)?;
             (seen, names, none)
         } else {
             // Promised objects may refer to missing ones and need no walk: they are packed as they are.
             let stop = Marks::of_packs(request_objects, &promisor)?;
             let (seen, names) = (none, Names::new(request_objects.packed_end()));
-            LenientWalk::new(request_objects).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
+            walk().reach(request.tips.iter().copied(), &stop, &seen, &names)?;
             (seen, names, stop)
         };
-        LenientWalk::new(request_objects).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
+        walk().reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
         Ok((seen, names))
     }
 

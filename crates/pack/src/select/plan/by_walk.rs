@@ -20,12 +20,13 @@ pub(super) fn find(
     max_commits: usize,
 ) -> Result<Option<MarkedObjects>, Error> {
     let seen = Marks::new(request_objects.packed_end());
+    let is_looked_at = |commit: ObjectNo| !tips.unpacked || request_objects.packed(commit).is_none();
     let mut roots = Vec::new();
     if tips.had_commits.is_empty() {
         let mut reached = Vec::new();
         commits.closure(&tips.wanted_commits, |commit| {
             seen.insert(commit.ix);
-            reached.push(commit.tree);
+            reached.extend(is_looked_at(commit.ix).then_some(commit.tree));
             true
         })?;
         let had = Marks::new(request_objects.packed_end());
@@ -52,7 +53,8 @@ pub(super) fn find(
     for no in &between.missing {
         seen.insert(commits.get(*no).ix);
     }
-    mark_roots(trees, between.missing.iter().map(tree_of), &seen, OnMissing::Fail, &mut roots)?;
+    let missing = between.missing.iter().filter(|no| is_looked_at(commits.get(**no).ix));
+    mark_roots(trees, missing.map(tree_of), &seen, OnMissing::Fail, &mut roots)?;
     roots.retain(|root| !had.contains(*root));
     let bases = PathWalk::new(trees, &seen, &had).run(roots, had_roots)?;
     finish(trees, tips, seen, had, bases).map(Some)

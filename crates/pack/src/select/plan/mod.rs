@@ -38,6 +38,9 @@ pub struct PackRequest {
     pub wants: Vec<ObjectId>,
     /// Objects that the client has, with everything they reach; unknown ones are ignored.
     pub haves: Vec<ObjectId>,
+    /// Whether the trees of wanted commits that are in packs are not looked at: loose objects are sought (git-rev-list,
+    /// `--unpacked`).
+    pub unpacked: bool,
     /// Commits whose parents the client lacks or will not get; if there are any, bitmaps are not used.
     pub shallow: Vec<ObjectId>,
     /// Annotated tags to add if their peeled object is sent (`include-tag`): the tag and its peeled object.
@@ -287,7 +290,8 @@ fn find_filtered(
     for id in request.shallow.iter().chain(request_objects.snapshot().shallow()) {
         cut.extend(request_objects.find(id)?);
     }
-    let may_use_bitmap = cut.is_empty() && request_objects.snapshot().has_bitmap_files();
+    let may_use_bitmap =
+        cut.is_empty() && !request.unpacked && request_objects.snapshot().has_bitmap_files();
     let mut commits = Commits::after_negotiation(request_objects, cut, progress);
     let tips = Tips::resolve(request_objects, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(request_objects, filter)).transpose()?;
@@ -342,7 +346,7 @@ fn find_leniently(
     };
     let (had, wanted) = (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
     let names = Names::new(request_objects.packed_end()).by(request.settings.name_hash);
-    let mut walk = LenientWalk::new(request_objects);
+    let mut walk = LenientWalk::new(request_objects).unpacked(request.unpacked);
     walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
     promised.unite(&had);
     walk.reach(request.wants.iter().copied(), &promised, &wanted, &names)?;
@@ -353,10 +357,11 @@ fn find_leniently(
     Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
-/// Everything that `tips` reach, found by a walk, with paths.
+/// Everything that `tips` reach, found by a walk, with paths; if `unpacked`, without the trees of packed commits.
 pub(crate) fn reach(
     request_objects: &RequestObjects,
     tips: Vec<ObjectId>,
+    unpacked: bool,
     settings: &Settings,
     progress: &dyn ProgressSink,
 ) -> Result<(Marks, Names), Error> {
@@ -365,7 +370,7 @@ pub(crate) fn reach(
         cut.extend(request_objects.find(id)?);
     }
     let mut commits = Commits::new(request_objects, cut, progress);
-    let request = PackRequest { wants: tips, ..PackRequest::default() };
+    let request = PackRequest { wants: tips, unpacked, ..PackRequest::default() };
     let tips = Tips::resolve(request_objects, &mut commits, &request)?;
     let mut trees = TreeWalk::new(request_objects, settings.threads, progress).hashing(settings.name_hash);
     let found = by_walk::find(request_objects, &mut commits, &mut trees, &tips, usize::MAX)?;

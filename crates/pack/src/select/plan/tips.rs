@@ -1,6 +1,6 @@
 use packrace_object::Kind;
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{Commits, Peeled};
@@ -15,6 +15,8 @@ pub(crate) struct Tips {
     /// Tags, trees and blobs that are wanted by id.
     pub(crate) wanted_others: Vec<(ObjectNo, Kind)>,
     pub(crate) had_others: Vec<(ObjectNo, Kind)>,
+    /// Whether trees of packed commits are not looked at.
+    pub(crate) unpacked: bool,
     /// Whether only the paths of new objects are visited in what the receiver has.
     pub(crate) sparse: bool,
 }
@@ -36,10 +38,12 @@ impl Tips {
             had_commits: Vec::new(),
             wanted_others: Vec::new(),
             had_others: Vec::new(),
+            unpacked: request.unpacked,
             sparse: request.settings.sparse,
         };
         for id in &request.wants {
-            let peeled = commits.peel(request_objects.require(id)?)?;
+            let want = request_objects.find(id)?.ok_or(Reason::MissingTarget(*id))?;
+            let peeled = commits.peel(want)?;
             add_peeled(peeled, &mut tips.wanted_commits, &mut tips.wanted_others);
         }
         for id in &request.haves {

@@ -1,5 +1,5 @@
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use packrace_format::pack::{EntryHeaderBytes, EntryKind};
 use packrace_format::pack_index::{self, Entry};
@@ -13,9 +13,18 @@ use crate::publish::{PackWriter, PublishedPack};
 /// Bytes of a streamed content in memory at a time.
 const STREAM_BYTES: usize = 256 << 10;
 
+/// Packs of whole objects, of which the last one grows.
+#[derive(Debug)]
+pub(super) struct GrowingPacks {
+    dir: PathBuf,
+    hash: HashKind,
+    options: BatchOptions,
+    packs: Vec<GrowingPack>,
+}
+
 /// A growing pack of whole objects.
 #[derive(Debug)]
-pub(super) struct GrowingPack {
+struct GrowingPack {
     writer: PackWriter,
     entries: Vec<Entry>,
     hash: HashKind,
@@ -39,24 +48,89 @@ impl PreparedEntry {
     }
 }
 
-impl GrowingPack {
-    /// The number of objects is not known yet, so the pack is hashed when complete.
+impl GrowingPacks {
+    /// The first pack of new objects of the object directory `dir`.
     pub(super) fn create(dir: &Path, hash: HashKind, options: &BatchOptions) -> Result<Self, Error> {
         let dir = dir.join("pack");
-        let writer = PackWriter::create(&dir, hash, options.policy, None)?;
-        leftovers::remove(&dir, writer.path());
-        Ok(GrowingPack { writer, entries: Vec::new(), hash })
+        let first = GrowingPack::create(&dir, hash, options)?;
+        leftovers::remove(&dir, first.writer.path());
+        Ok(GrowingPacks { dir, hash, options: *options, packs: vec![first] })
+    }
+
+    /// The pack that grows.
+    fn last(&mut self) -> &mut GrowingPack {
+        self.packs.last_mut().expect("there is a first one")
+    }
+
+    fn begin_another(&mut self) -> Result<&mut GrowingPack, Error> {
+        let next = GrowingPack::create(&self.dir, self.hash, &self.options)?;
+        self.packs.push(next);
+        Ok(self.last())
+    }
+
+    /// Whether a pack is too long with so many bytes more.
+    fn is_too_long(&mut self, more: usize) -> bool {
+        let limit = self.options.max_pack_bytes;
+        let end = self.last().writer.position() + more as u64 + self.hash.len_in_bytes() as u64;
+        limit > 0 && end > limit
     }
 
     pub(super) fn append(&mut self, id: &ObjectId, entry: &PreparedEntry) -> Result<(), Error> {
+        match !self.last().entries.is_empty() && self.is_too_long(entry.bytes.len()) {
+            true => self.begin_another()?.append(id, entry),
+            false => self.last().append(id, entry),
+        }
+    }
+
+    /// Appends a content whose name is known only after reading it; `is_new` then decides whether to keep it.
+    pub(super) fn append_stream(
+        &mut self,
+        size: u64,
+        source: &mut dyn Read,
+        is_new: impl FnOnce(&ObjectId) -> bool,
+    ) -> Result<ObjectId, StreamError> {
+        let level = self.options.pack_compression;
+        let id = self.last().append_stream(size, source, level, is_new)?;
+        if self.last().entries.len() > 1 && self.is_too_long(0) {
+            self.move_last().map_err(StreamError::Store)?;
+        }
+        Ok(id)
+    }
+
+    /// Begins another pack with the last object.
+    fn move_last(&mut self) -> Result<(), Error> {
+        let mut next = GrowingPack::create(&self.dir, self.hash, &self.options)?;
+        let full = self.last();
+        let entry = full.entries.pop().expect("it has an object");
+        let moved = Entry { offset: next.writer.position(), ..entry };
+        full.writer.move_last(entry.offset, &mut next.writer)?;
+        next.entries.push(moved);
+        self.packs.push(next);
+        Ok(())
+    }
+
+    /// Publishes the packs that have objects.
+    pub(super) fn publish(self) -> Result<Vec<PublishedPack>, Error> {
+        let published = self.packs.into_iter().map(|pack| pack.publish(&self.options));
+        published.filter_map(Result::transpose).collect()
+    }
+}
+
+impl GrowingPack {
+    /// The number of objects is not known yet, so the pack is hashed when complete.
+    fn create(dir: &Path, hash: HashKind, options: &BatchOptions) -> Result<Self, Error> {
+        let writer = PackWriter::create(dir, hash, options.policy, None)?;
+        Ok(GrowingPack { writer, entries: Vec::new(), hash })
+    }
+
+    fn append(&mut self, id: &ObjectId, entry: &PreparedEntry) -> Result<(), Error> {
         let offset = self.writer.position();
         self.writer.write(&entry.bytes)?;
         self.entries.push(Entry { id: *id, crc32: entry.crc32, offset });
         Ok(())
     }
 
-    /// Appends a content whose name is known only after reading it; `is_new` then decides whether to keep it.
-    pub(super) fn append_stream(
+    fn append_stream(
         &mut self,
         size: u64,
         source: &mut dyn Read,
@@ -107,7 +181,7 @@ impl GrowingPack {
     }
 
     /// Publishes the pack; `None` if no object was kept.
-    pub(super) fn publish(mut self, options: &BatchOptions) -> Result<Option<PublishedPack>, Error> {
+    fn publish(mut self, options: &BatchOptions) -> Result<Option<PublishedPack>, Error> {
         if self.entries.is_empty() {
             return Ok(None);
         }

@@ -3,7 +3,8 @@
 //! Objects are collected, written under temporary names, made durable with a fixed number of waits, then
 //! named; then the names are made durable; and only then the caller gets the proof that refs or an index may
 //! name them. Fewer objects than [`LooseLimit`] become loose, others one pack. A content too large for
-//! memory always goes into a pack, with all other objects of the batch.
+//! memory always goes into a pack, with all other objects of the batch. `pack.packSizeLimit` divides that
+//! pack; if naming one of them fails, those before it stay, and nothing refers to their objects.
 //!
 //! The form is decided when the limit is reached: until then contents wait in memory, uncompressed. So a
 //! dropped batch leaves nothing; a killed process may leave `objects/pack/tmp_pack_XXXXXX` and
@@ -30,7 +31,7 @@ use crate::error::{Error, Reason};
 use crate::objects::freshen::{Freshened, Touched};
 use crate::objects::snapshot::Snapshot;
 pub use growing_pack::name_blob_stream;
-use growing_pack::{GrowingPack, PreparedEntry};
+use growing_pack::{GrowingPacks, PreparedEntry};
 
 pub use options::BatchOptions;
 
@@ -77,7 +78,7 @@ struct HeldObject {
 #[derive(Debug)]
 enum PackState {
     None,
-    Open(Box<GrowingPack>),
+    Open(Box<GrowingPacks>),
     /// A write has failed: objects may be missing although they were reported as stored.
     Failed,
 }
@@ -105,8 +106,8 @@ pub enum StreamError {
 /// Objects that are visible to readers.
 #[derive(Debug)]
 pub struct PublishedObjects {
-    /// The new pack.
-    pub pack: Option<PublishedPack>,
+    /// The new packs; more than one only with `pack.packSizeLimit`.
+    pub packs: Vec<PublishedPack>,
     /// The new loose objects.
     pub loose: Vec<PathBuf>,
     /// Whether they are in a quarantine, whose names need not survive.
@@ -167,8 +168,8 @@ impl ObjectBatch {
             self.pack_one(&held.id, held.kind, &held.content).map_err(StreamError::Store)?;
         }
         let mut result = None;
-        self.with_pack(|pack| {
-            match pack.append_stream(size, source, self.options.pack_compression, |id| self.is_new(id)) {
+        self.with_packs(|packs| {
+            match packs.append_stream(size, source, |id| self.is_new(id)) {
                 Err(StreamError::Store(error)) => return Err(error),
                 other => result = Some(other),
             }
@@ -187,9 +188,9 @@ impl ObjectBatch {
     /// Makes the objects durable, as far as the policy says, and then visible to readers.
     pub fn publish(self) -> Result<PublishedObjects, Error> {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let pack = match self.pack.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            PackState::None => None,
-            PackState::Open(pack) => pack.publish(&self.options)?,
+        let packs = match self.pack.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            PackState::None => Vec::new(),
+            PackState::Open(packs) => packs.publish()?,
             PackState::Failed => return Err(has_failed(&self.dir)),
         };
         let (level, policy) = (self.options.loose_compression, self.options.policy);
@@ -199,7 +200,7 @@ impl ObjectBatch {
             loose.store(&held.id, held.kind, &held.content)?;
         }
         let loose = loose.publish()?.written;
-        Ok(PublishedObjects { pack, loose, is_staged: policy.is_staged() })
+        Ok(PublishedObjects { packs, loose, is_staged: policy.is_staged() })
     }
 
     /// Whether an object must be stored; from then on it counts as stored.
@@ -227,22 +228,22 @@ impl ObjectBatch {
         let tools = lock(&self.tools).pop();
         let mut tools = tools.unwrap_or_else(|| Tools::new(self.options.pack_compression));
         tools.entry.prepare(&mut tools.deflater, kind, content);
-        let appended = self.with_pack(|pack| pack.append(id, &tools.entry));
+        let appended = self.with_packs(|packs| packs.append(id, &tools.entry));
         lock(&self.tools).push(tools);
         appended
     }
 
-    fn with_pack(&self, work: impl FnOnce(&mut GrowingPack) -> Result<(), Error>) -> Result<(), Error> {
+    fn with_packs(&self, work: impl FnOnce(&mut GrowingPacks) -> Result<(), Error>) -> Result<(), Error> {
         let mut state = lock(&self.pack);
-        let mut pack = match std::mem::replace(&mut *state, PackState::Failed) {
-            PackState::Open(pack) => pack,
+        let mut packs = match std::mem::replace(&mut *state, PackState::Failed) {
+            PackState::Open(packs) => packs,
             PackState::None => {
-                Box::new(GrowingPack::create(&self.dir, self.existing.hash_kind(), &self.options)?)
+                Box::new(GrowingPacks::create(&self.dir, self.existing.hash_kind(), &self.options)?)
             }
             PackState::Failed => return Err(has_failed(&self.dir)),
         };
-        work(&mut pack)?;
-        *state = PackState::Open(pack);
+        work(&mut packs)?;
+        *state = PackState::Open(packs);
         Ok(())
     }
 }

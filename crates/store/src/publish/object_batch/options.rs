@@ -15,6 +15,8 @@ pub struct BatchOptions {
     pub loose_compression: i32,
     /// The zlib level in packs.
     pub pack_compression: i32,
+    /// The most bytes of a pack, but for one of a single object; 0 means no limit (`pack.packSizeLimit`).
+    pub max_pack_bytes: u64,
     /// The files beside a pack.
     pub beside: PublishOptions<'static>,
 }
@@ -30,6 +32,7 @@ impl BatchOptions {
             loose_limit: LooseLimit::of(config)?,
             loose_compression: loose_compression(config)?,
             pack_compression: pack_compression(config)?,
+            max_pack_bytes: config.bytes("pack.packSizeLimit")?.unwrap_or(0),
             beside: PublishOptions { reverse_index, ..PublishOptions::of(config).unwrap_or_default() },
         })
     }

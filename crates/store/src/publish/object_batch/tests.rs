@@ -86,13 +86,16 @@ fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
         let published = batch.publish().unwrap();
         published.stored();
         let loose = if expect_loose { objects } else { 0 };
-        assert_eq!((published.loose.len(), published.pack.is_some()), (loose, !expect_loose && objects > 0));
+        assert_eq!(
+            (published.loose.len(), published.packs.len()),
+            (loose, usize::from(!expect_loose && objects > 0))
+        );
         assert_eq!(target.count(), objects);
         // A repository that has them does not store them again.
         let batch = target.batch(settings);
         assert_eq!(target.add(&batch, 0..objects), 0);
         let published = batch.publish().unwrap();
-        assert_eq!((published.loose.len(), published.pack), (0, None));
+        assert_eq!((published.loose.len(), published.packs.len()), (0, 0));
         assert!(target.files().iter().all(|name| !name.starts_with("tmp_")));
     }
 }
@@ -100,6 +103,30 @@ fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
 impl EmptyStore {
     fn check_only_temporaries(&self) {
         assert!(self.files().iter().all(|name| name.starts_with("tmp_")), "{:?}", self.files());
+    }
+}
+
+#[test]
+fn a_limit_divides_packs() {
+    let noise = |seed: u64, bytes: usize| packrace_testkit::Random::new(seed).bytes(bytes);
+    for (limit, packs) in [("0", 1), ("1000", 4), ("2500", 2), ("1m", 1)] {
+        let target = EmptyStore::new(HashKind::Sha1);
+        let batch = target.batch(&[("pack.packSizeLimit", limit), ("packrace.looseLimit", "0")]);
+        for (number, bytes) in [700, 800, 900, 1500].into_iter().enumerate() {
+            let content = noise(number as u64, bytes);
+            if number % 2 == 0 {
+                batch.add_blob_stream(bytes as u64, &mut &content[..]).unwrap();
+            } else {
+                let id = object_id(target.hash, Kind::Blob, &content).unwrap();
+                assert!(batch.add(&id, Kind::Blob, &content).unwrap());
+            }
+            // Once more: it is there.
+            batch.add_blob_stream(bytes as u64, &mut &content[..]).unwrap();
+        }
+        let published = batch.publish().unwrap();
+        assert_eq!(published.packs.len(), packs, "{limit}");
+        assert_eq!(target.count(), 4);
+        assert!(target.files().iter().all(|name| !name.starts_with("tmp_")));
     }
 }
 
@@ -125,7 +152,7 @@ fn packs_are_called_and_may_be_read_as_gits() {
         let target = EmptyStore::new(HashKind::Sha1);
         let batch = target.batch(&[("pack.writeReverseIndex", setting)]);
         target.add(&batch, 0..20);
-        let stem = batch.publish().unwrap().pack.unwrap().stem;
+        let stem = batch.publish().unwrap().packs.remove(0).stem;
         let mut files = target.files();
         files.sort_unstable();
         let name = stem.file_name().unwrap().to_str().unwrap();
@@ -149,7 +176,7 @@ fn many_bytes_make_a_pack_however_few_objects() {
         assert!(batch.add(&id, Kind::Blob, &content).unwrap());
         assert_eq!(lock(&batch.known).held.len(), [1, 2, 0][usize::from(byte)]);
     }
-    assert!(batch.publish().unwrap().pack.is_some());
+    assert_eq!(batch.publish().unwrap().packs.len(), 1);
     assert_eq!(target.count(), 3);
 }
 
@@ -176,12 +203,12 @@ fn long_contents_are_streamed_beside_the_others() {
         assert_eq!(batch.add_blob_stream(0, &mut &b"x"[..]).unwrap(), hash.empty_blob());
         target.add(&batch, 4..5);
         let published = batch.publish().unwrap();
-        assert!(published.pack.is_some() && published.loose.is_empty());
+        assert!(published.packs.len() == 1 && published.loose.is_empty());
         assert_eq!(target.count(), 7);
         // An existing object needs no pack.
         let batch = target.batch(&[]);
         assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
-        assert_eq!(batch.publish().unwrap().pack, None);
+        assert!(batch.publish().unwrap().packs.is_empty());
         assert_eq!(target.files().len(), 2);
     }
 }
