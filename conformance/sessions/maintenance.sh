@@ -279,6 +279,26 @@ for index in .git/objects/pack/*.idx; do
     echo "$(stock show-index <"$index" | wc -l) $(ls "${index%.idx}.promisor" 2>/dev/null | sed 's/.*promisor/promised/')"
 done | sort
 
+## repack of a partial clone whose packs have lost what was promised
+# masks: progress pack-names
+# exits: 128
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+stock clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+cd to.git
+rm objects/pack/*.promisor
+git config repack.writeBitmaps false
+GIT_NO_LAZY_FETCH=1 git repack -adq
+# Git leaves the packs that it did not finish.
+rm -f objects/pack/tmp_pack_*
+git repack -adq
+git rev-list --objects --all --missing=print | grep '^?'
+rm objects/pack/*.promisor
+git repack -adq
+git count-objects -v | grep -E 'in-pack|packs'
+ls objects/pack | sed 's/.*[.]//' | sort | uniq -c
+
 ## repack beside a filter
 # differs: git writes a second pack even if it has no objects
 history 5

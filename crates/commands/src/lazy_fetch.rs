@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::{Error, Repository, Snapshot};
+use packrace_pack::plan::{MissingObjects, PackRequest, plan};
+use packrace_pack::{ProgressSink, RequestObjects};
+use packrace_store::{Error, Pack, Repository, Snapshot, ref_tips};
 
-use crate::call::Call;
+use crate::call::{Call, discovery};
 use crate::call::fatal::Fatal;
 use crate::call::git_fetch::warn;
 
@@ -20,6 +22,31 @@ pub(crate) fn warn_if_off(call: &Call) {
     if call.environment.lazy_fetch == Some(false) {
         warn(&call.streams.errors);
     }
+}
+
+/// Fetches all that refs lead to and that is missing, where no pack says what was promised: then nothing may be missing.
+pub(crate) fn fetch_unpromised(
+    call: &Call,
+    repository: &Repository,
+    progress: &dyn ProgressSink,
+) -> Result<(), Fatal> {
+    let has_promised = |objects: &RequestObjects| objects.snapshot().packs().iter().any(Pack::is_promisor);
+    if !is_partial(repository)? {
+        return Ok(());
+    }
+    let fetching = discovery::repository(call)?;
+    let mut objects = Arc::new(RequestObjects::new(fetching.snapshot()?));
+    let missing = MissingObjects::Listed;
+    let request = PackRequest { wants: ref_tips(&fetching)?, missing, threads: 1, ..PackRequest::default() };
+    // What fails here fails again, in the words of the command.
+    while !has_promised(&objects) && plan(&objects, &request, progress).is_ok() {
+        if objects.missing_met().is_empty() {
+            break;
+        }
+        warn_if_off(call);
+        objects = objects.fetch_missing_met(progress)?;
+    }
+    Ok(())
 }
 
 /// Fetches objects that are known to be missing. Gives a snapshot with all of them.

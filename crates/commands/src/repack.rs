@@ -18,6 +18,7 @@ use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
 use crate::call::Call;
 use crate::call::discovery::{repository_as_it_is, with_refs};
 use crate::call::fatal::Fatal;
+use crate::lazy_fetch::fetch_unpromised;
 use crate::options::{PackingOptions, RepackOptions};
 use crate::packs::settings::{
     at_least_a_mebibyte, bitmap_request, filter_of, hash_as_bitmaps, pack_files, recent_objects, settings,
@@ -39,6 +40,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let writes_midx = midx != MultiPackIndexMode::No;
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
+    fetch_unpromised(call, &repository, &packrace_pack::NoProgress)?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
