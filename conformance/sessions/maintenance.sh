@@ -225,6 +225,24 @@ stock reflog expire --expire=now --all
 git repack --cruft -dq
 git repack --cruft -d --cruft-expiration=now -q
 
+## repack with a trace of what makes each pack
+# needs git: 2.55
+lost_commit
+mkdir ../expired
+traced() {
+    echo "$*"
+    GIT_TRACE2_EVENT=$PWD/../trace git -c repack.cruftWindow=5 -c repack.cruftThreads=1 repack -q "$@"
+    sed -n 's/.*"event":"child_start".*"argv":\(.*\)}/\1/p; s/.*"child_exit".*"child_id":\([0-9]*\).*"code":\([0-9]*\).*/\1 ended with \2/p' ../trace |
+        sed 's|"[^",]*/[^",]*",||'
+    rm -f ../trace
+}
+traced -d --cruft --window=3
+traced -d --cruft --cruft-expiration=now --expire-to=../expired/pack --max-cruft-size=1m
+traced -a -d -f --depth=4 --threads=1 --path-walk
+traced -a -d --filter=blob:none --filter=tree:3
+traced -A -d --unpack-unreachable=now
+traced -d --geometric=2
+
 ## repack, options that do not go together
 # exits: 128 128 128
 history 1

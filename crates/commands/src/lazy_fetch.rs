@@ -8,9 +8,9 @@ use packrace_pack::plan::{MissingObjects, PackRequest, plan};
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::{Error, Pack, Repository, Snapshot, ref_tips};
 
-use crate::call::{Call, discovery};
 use crate::call::fatal::Fatal;
 use crate::call::git_fetch::warn;
+use crate::call::{Call, discovery};
 
 /// Whether the repository is a partial clone.
 pub(crate) fn is_partial(repository: &Repository) -> Result<bool, Error> {

@@ -107,6 +107,17 @@ pub struct BitmapTotals {
     pub lookup_table: bool,
 }
 
+/// The packs that a repack makes after those of reachable objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepackPart {
+    /// What a filter leaves out.
+    Filtered,
+    /// Unreachable objects.
+    Cruft,
+    /// Unreachable objects that have expired.
+    Expired,
+}
+
 /// Receives progress and may cancel the work; called from several threads.
 pub trait ProgressSink: Sync {
     /// Reports `done` of `total` (0: unknown) in `phase`.
@@ -123,6 +134,9 @@ pub trait ProgressSink: Sync {
 
     /// Reports how many unreachable objects were made loose.
     fn loosened(&self, _: u64) {}
+
+    /// Reports that a repack goes on with these packs.
+    fn begin_part(&self, _: RepackPart) {}
 }
 
 /// Ignores progress and never cancels.

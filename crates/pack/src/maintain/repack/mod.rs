@@ -29,7 +29,7 @@ use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
 use crate::error::Error;
 use crate::marks::Marks;
 use crate::names::Names;
-use crate::progress::ProgressSink;
+use crate::progress::{ProgressSink, RepackPart};
 use crate::request_objects::RequestObjects;
 use crate::select::filter::Filter;
 use crate::select::islands::Islands;
@@ -393,6 +393,7 @@ impl Repack<'_> {
         if self.request.filter.is_none() || stay {
             return Ok(());
         }
+        self.progress.begin_part(RepackPart::Filtered);
         let mut packs = self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]);
         if self.request.pack_kept {
             packs.extend(self.roles.with(&[PackRole::Kept]));
@@ -426,7 +427,8 @@ impl Repack<'_> {
         let none = Marks::new(request_objects.packed_end());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
-            let (seen, names) = plan::reach(request_objects, tips, unpacked, &request.settings, self.progress)?;
+            let (seen, names) =
+                plan::reach(request_objects, tips, unpacked, &request.settings, self.progress)?;
             (seen, names, none)
         } else {
             // Promised objects may refer to missing ones and need no walk: they are packed as they are.
@@ -502,12 +504,14 @@ impl Repack<'_> {
 
     /// Packs unreachable objects, with the expired ones that they need.
     fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), PackFilesError> {
+        self.progress.begin_part(RepackPart::Cruft);
         let caretaker = self.caretaker(self.request.cruft_settings);
         let times = caretaker.times(&rest)?;
         let Parted { stay, gone, names } = caretaker.part(rest, reached, &times, expired)?;
         let special = Special { times: Some(&times), ..Special::default() };
         self.write(stay, names, &special)?;
         if let Some(prefix) = &self.request.expire_to {
+            self.progress.begin_part(RepackPart::Expired);
             let names = Names::new(self.request_objects.packed_end());
             let special = Special { prefix: Some(prefix), ..special };
             // This pack is not one of the repository's own.

@@ -290,8 +290,7 @@ fn find_filtered(
     for id in request.shallow.iter().chain(request_objects.snapshot().shallow()) {
         cut.extend(request_objects.find(id)?);
     }
-    let may_use_bitmap =
-        cut.is_empty() && !request.unpacked && request_objects.snapshot().has_bitmap_files();
+    let may_use_bitmap = cut.is_empty() && !request.unpacked && request_objects.snapshot().has_bitmap_files();
     let mut commits = Commits::after_negotiation(request_objects, cut, progress);
     let tips = Tips::resolve(request_objects, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(request_objects, filter)).transpose()?;

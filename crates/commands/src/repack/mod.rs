@@ -1,16 +1,17 @@
 //! `git repack`: combines the objects of a repository into fewer and better packs.
 
+mod traced;
+
 use std::sync::Arc;
 
 use packrace_maintenance::bitmaps::islands;
 use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
 use packrace_os::process::available_threads;
-use packrace_os::trace;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
-use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, write};
+use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
@@ -78,7 +79,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let repacked = traced_write(args, &request_objects, &request, &progress);
+    let cruft = cruft_packing(args, config)?;
+    let repacked = traced::write(args, &cruft, &request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &repository, &progress, error))?;
     progress.finish();
     let asks_bitmap = bitmaps == Bitmaps::Asked && !writes_midx && plan.scope != Scope::Loose;
@@ -120,72 +122,6 @@ fn not_finished(error: packrace_maintenance::Error) -> Fatal {
         fatal.code = 255;
     }
     fatal
-}
-
-/// Makes the packs. In a trace, this is the program that git starts for it; a cruft pack is part of the same.
-fn traced_write(
-    args: &RepackOptions,
-    request_objects: &Arc<RequestObjects>,
-    request: &RepackRequest,
-    progress: &Progress,
-) -> Result<Repacked, PackFilesError> {
-    let argv = arguments_of_git(args, request);
-    let traced = trace::child_inside(&argv.iter().map(String::as_str).collect::<Vec<_>>());
-    trace::during(traced, || {
-        if args.packing.path_walk == Some(true) {
-            progress.begin_path_walk(request.settings.name_hash);
-        }
-        let written = write(request_objects, request, progress);
-        progress.end_packs();
-        written
-    })
-}
-
-/// The arguments of the program that git starts, but for the name of its pack and for a filter.
-fn arguments_of_git(args: &RepackOptions, request: &RepackRequest) -> Vec<String> {
-    let packing = &args.packing;
-    let number = |name: &str, value: Option<i64>| value.map(|value| format!("--{name}={value}"));
-    let flag = |name: &str, is_on: bool| is_on.then(|| format!("--{name}"));
-    let size = packing.max_pack_size.and_then(|bytes| i64::try_from(bytes).ok());
-    let options = [
-        number("window", packing.window),
-        number("depth", packing.depth),
-        number("threads", packing.threads),
-        number("max-pack-size", size),
-        flag("no-reuse-delta", args.no_reuse_delta),
-        flag("no-reuse-object", args.no_reuse_object),
-        number("name-hash-version", packing.name_hash_version),
-        flag("path-walk", packing.path_walk == Some(true)),
-        flag("local", args.local),
-        flag("quiet", args.quiet),
-        flag("delta-base-offset", request.ofs_delta),
-        flag("honor-pack-keep", !request.pack_kept),
-        flag("keep-true-parents", true),
-    ];
-    let kept = args.keep_pack.iter().map(|name| format!("--keep-pack={name}"));
-    let selection: &[&str] = match request.scope {
-        Scope::All(Unreachable::Drop | Unreachable::Cruft { .. }) => &[],
-        Scope::All(Unreachable::Loosen { .. }) => &["--unpack-unreachable"],
-        Scope::All(Unreachable::Append) => &["--keep-unreachable", "--pack-loose-unreachable"],
-        Scope::Loose => &["--unpacked", "--incremental"],
-        Scope::Geometric(_) => &["--stdin-packs", "--unpacked"],
-    };
-    let all: &[&str] = match request.scope {
-        Scope::Geometric(_) => &["--non-empty"],
-        _ => &["--non-empty", "--all", "--reflog", "--indexed-objects"],
-    };
-    let rest = all.iter().chain(selection).map(|word| (*word).to_owned());
-    let last = [
-        flag("write-bitmap-index", request.bitmap.is_some()),
-        flag("delta-islands", request.islands.is_some()),
-    ];
-    let words = ["git", "pack-objects"].map(str::to_owned).into_iter();
-    words
-        .chain(options.into_iter().flatten())
-        .chain(kept)
-        .chain(rest)
-        .chain(last.into_iter().flatten())
-        .collect()
 }
 
 /// The multi-pack-indexes to write.
@@ -274,7 +210,7 @@ pub(crate) fn base_request(
         tips: Vec::new(),
         soft_tips: Vec::new(),
         settings: reused(args, settings(call, &packing(args), &args.filter, config, threads)?),
-        cruft_settings: reused(args, cruft_settings(call, args, config, threads)?),
+        cruft_settings: reused(args, settings(call, &cruft_packing(args, config)?, &[], config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
         filter: None,
@@ -416,32 +352,21 @@ fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
     })
 }
 
-/// Settings of cruft packs; `repack.cruft…` replace options that are not given.
-fn cruft_settings(
-    call: &Call,
-    args: &RepackOptions,
-    config: &Config,
-    threads: usize,
-) -> Result<Settings, Fatal> {
+/// The options for cruft packs. As git does, and not as it documents, `repack.cruft…` win over the command line.
+fn cruft_packing(args: &RepackOptions, config: &Config) -> Result<PackingOptions, Fatal> {
     if !args.cruft {
-        return settings(call, &packing(args), &[], config, threads);
+        return Ok(packing(args));
     }
-    let number = |given: Option<i64>, name: &str| match given {
-        Some(number) => Ok(Some(number)),
-        None => config.integer(name),
-    };
-    let memory = match args.packing.window_memory {
-        Some(bytes) => Some(bytes),
-        None => config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok()),
-    };
-    let packing = PackingOptions {
-        window: number(args.packing.window, "repack.cruftWindow")?,
-        window_memory: memory,
-        depth: number(args.packing.depth, "repack.cruftDepth")?,
-        threads: number(args.packing.threads, "repack.cruftThreads")?,
+    let number = |name: &str, given: Option<i64>| config.integer(name).map(|number| number.or(given));
+    let memory = config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok());
+    Ok(PackingOptions {
+        window: number("repack.cruftWindow", args.packing.window)?,
+        window_memory: memory.or(args.packing.window_memory),
+        depth: number("repack.cruftDepth", args.packing.depth)?,
+        threads: number("repack.cruftThreads", args.packing.threads)?,
+        max_pack_size: args.max_cruft_size.or(args.packing.max_pack_size),
         ..packing(args)
-    };
-    settings(call, &packing, &[], config, threads)
+    })
 }
 
 fn reused(args: &RepackOptions, settings: Settings) -> Settings {
