@@ -645,3 +645,25 @@ for top in .. sub "$PWD/tree" "$PWD/tree/nowhere"; do
 done
 stock -C tree config core.worktree ..
 setup git -C tree/sub symbolic-ref HEAD
+
+## attributes that cannot be looked up
+# state: no-log-of-HEAD
+# needs git: 2.47
+# exits: 128 128 128 128 128 128 128 128
+history 3
+echo more >>dir1/file1
+export GIT_ATTR_NOSYSTEM=x
+git pack-objects --all --stdout -q </dev/null
+git repack -adq
+git stash
+git stash list
+git add -n .
+git hash-object dir1/file1
+echo y | git hash-object --stdin
+echo y | git hash-object --stdin --path=a
+git update-index --refresh
+git update-index dir1/file1
+git write-tree
+git commit-graph write
+git for-each-ref
+GIT_ATTR_NOSYSTEM=yes git stash

@@ -13,7 +13,7 @@ use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 
 use crate::call::Call;
-use crate::call::discovery::{check_attributes, in_directory, none_found, repository, repository_if_known};
+use crate::call::discovery::{in_directory, none_found, repository, repository_if_known};
 use crate::call::fatal::Fatal;
 use crate::hooks::variables_of_filters;
 use crate::options::HashObjectOptions;
@@ -223,7 +223,7 @@ impl<'a> Hashing<'a> {
                 Some(work_tree) => work_tree.top.clone(),
                 None => in_directory(self.call, Path::new("."))?,
             };
-            check_attributes(self.call, repository)?;
+            repository.check_attributes()?;
             let mut messages = Vec::new();
             let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut messages);
             messages.iter().for_each(|line| error_line!(self.call, "{line}"));

@@ -144,8 +144,13 @@ fn unknown(option: &str, argv: &[OsString]) -> String {
         return String::new();
     }
     let Some(name) = option.strip_prefix("--") else {
-        let switch = option.strip_prefix('-');
-        return switch.map(|switch| unknown_switch(switch, argv)).unwrap_or_default();
+        return match option.strip_prefix('-') {
+            Some(switch) => unknown_switch(switch, argv),
+            None if words(argv).first().is_some_and(|name| name == "receive-pack") => {
+                "fatal: too many arguments\n\n".to_owned()
+            }
+            None => String::new(),
+        };
     };
     // As it was typed, with its value.
     let is_typed = |rest: &&str| rest.strip_prefix(name).is_some_and(|v| v.is_empty() || v.starts_with('='));

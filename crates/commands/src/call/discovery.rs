@@ -27,7 +27,7 @@ pub fn repository_with_replacements(call: &Call) -> Result<Repository, Fatal> {
 /// The same for a command that works at the top of the work tree, on files that have attributes.
 pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
     let repository = checked(call, find(call, call.fetching_options()?, IndexStart::Top)?)?;
-    check_attributes(call, &repository)?;
+    repository.check_attributes()?;
     Ok(repository)
 }
 
@@ -35,12 +35,6 @@ pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
 pub fn with_refs(repository: Repository) -> Result<Repository, Fatal> {
     repository.config().need_values(&["core.logAllRefUpdates"])?;
     Ok(repository)
-}
-
-/// Refuses variables about attributes that make no sense: for what looks attributes up.
-pub fn check_attributes(call: &Call, repository: &Repository) -> Result<(), Fatal> {
-    call.environment.booleans.check(&["GIT_ATTR_NOSYSTEM"])?;
-    Ok(repository.check_attribute_tree()?)
 }
 
 /// The same for a command that leaves a partial clone as it is: what is missing is not fetched.

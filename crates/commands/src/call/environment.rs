@@ -381,6 +381,7 @@ impl Environment {
             system_attributes: (!self.no_system_attributes).then(|| SYSTEM_ATTRIBUTES.into()),
             user_attributes,
             user_excludes,
+            attributes_refused: self.booleans.check(&["GIT_ATTR_NOSYSTEM"]).err().map(|error| error.message),
             attribute_tree: globals.attr_source.clone().or_else(|| self.attribute_tree.clone()),
             last: self.last_config.clone(),
         })

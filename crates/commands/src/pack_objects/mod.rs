@@ -85,6 +85,9 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         progress.begin_path_walk(settings.name_hash);
     }
     let planned = job.plan_fetching()?;
+    if planned.plan.objects() > 0 {
+        repository.check_attributes()?;
+    }
     if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
         return Ok(());

@@ -3,7 +3,6 @@
 use packrace_worktree::index::{ContentError, IndexEntry, Kind, Mode, Seen};
 
 use super::{Update, say};
-use crate::call::discovery::check_attributes;
 use crate::call::fatal::Fatal;
 use crate::work_tree::OTHER_HASH;
 
@@ -140,7 +139,7 @@ impl Update<'_> {
 
     fn take_file(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
-        check_attributes(self.call, self.repository)?;
+        self.repository.check_attributes()?;
         let (index, contents, batch) = self.parts()?;
         let before = index.get(path, 0).copied();
         if let Some(entry) = before {

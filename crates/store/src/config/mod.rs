@@ -54,6 +54,8 @@ pub struct ConfigSources {
     pub user_excludes: Option<PathBuf>,
     /// The tree to read attribute files from (`GIT_ATTR_SOURCE`), unless `attr.tree` names another.
     pub attribute_tree: Option<String>,
+    /// Why attributes cannot be looked up: a variable about them makes no sense (`GIT_ATTR_NOSYSTEM`).
+    pub attributes_refused: Option<String>,
     /// The fallback for files that exist but cannot be read; without it they are an error.
     pub last: Option<Arc<LastConfig>>,
 }

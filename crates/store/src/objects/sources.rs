@@ -35,6 +35,8 @@ pub(crate) struct AttributeSources {
     pub(crate) tree: Option<ObjectId>,
     /// Whether the environment names a tree that does not exist, which a name in the configuration may do.
     pub(crate) lacks_tree: bool,
+    /// Why nothing can be looked up.
+    pub(crate) refused: Option<String>,
     /// The file of the repository.
     pub(crate) info: PathBuf,
     /// Whether paths are compared case-insensitively (`core.ignoreCase`).
@@ -42,11 +44,14 @@ pub(crate) struct AttributeSources {
 }
 
 impl AttributeSources {
-    /// Refuses a missing tree, before the first lookup.
+    /// Refuses a missing tree and variables that make no sense, before the first lookup.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.lacks_tree {
-            true => Err(Reason::Refused("bad --attr-source or GIT_ATTR_SOURCE".to_owned()).into()),
-            false => Ok(()),
+        match &self.refused {
+            Some(why) => Err(Reason::Refused(why.clone()).into()),
+            None if self.lacks_tree => {
+                Err(Reason::Refused("bad --attr-source or GIT_ATTR_SOURCE".to_owned()).into())
+            }
+            None => Ok(()),
         }
     }
 }

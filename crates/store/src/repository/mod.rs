@@ -427,18 +427,18 @@ impl Repository {
         }
     }
 
-    /// Refuses a tree of attributes that the environment names and that does not exist. For what looks attributes up: as
-    /// in git, the name does no harm elsewhere.
-    pub fn check_attribute_tree(&self) -> Result<(), Error> {
-        match self.outside.attribute_tree {
-            Some(_) => self.attribute_sources()?.check(),
-            None => Ok(()),
+    /// Refuses a tree of attributes that the environment names and that does not exist, and variables about attributes that
+    /// make no sense. For what looks attributes up: as in git, they do no harm elsewhere.
+    pub fn check_attributes(&self) -> Result<(), Error> {
+        match self.outside.attribute_tree.is_some() || self.outside.attributes_refused.is_some() {
+            true => self.attribute_sources()?.check(),
+            false => Ok(()),
         }
     }
 
     /// Where the attribute files of a work tree are.
     pub fn attribute_source(&self) -> Result<AttributeSource, Error> {
-        self.check_attribute_tree()?;
+        self.check_attributes()?;
         let is_named = self.outside.attribute_tree.is_some() || self.config.string("attr.tree").is_some();
         Ok(match is_named {
             true => AttributeSource::Tree(self.attribute_tree()?),
@@ -452,6 +452,7 @@ impl Repository {
         Ok(AttributeSources {
             outside,
             lacks_tree: tree.is_none() && self.outside.attribute_tree.is_some(),
+            refused: self.outside.attributes_refused.clone(),
             tree,
             info,
             folds_case: self.config.boolean("core.ignoreCase")?.unwrap_or(false),
