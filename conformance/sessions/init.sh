@@ -313,3 +313,14 @@ git init -q --template="$PWD/template" one
 git init -q --template="$PWD/template" --bare two
 GIT_OBJECT_DIRECTORY="$PWD/template/objects/x" git init -q --template= three
 rm -rf one two three
+
+## core.logAllRefUpdates without a value
+# exits: 128 128 128
+repository one
+printf '[core]\n\tlogAllRefUpdates\n' >>one/.git/config
+printf '[core]\n\tlogAllRefUpdates\n' >global
+git init -q one
+git -c core.logAllRefUpdates init two
+ls -A two
+GIT_CONFIG_GLOBAL=$PWD/global git init three
+rm -rf one two three

@@ -133,7 +133,8 @@ impl Begun {
 
     /// Refuses settings that git refuses in every command, also those of the repository.
     pub fn check_settings(&self) -> Result<(), Error> {
-        self.config.check_usual()
+        self.config.check_usual()?;
+        self.config.need_values(&["core.logAllRefUpdates"])
     }
 
     /// Creates what is missing; `HEAD` points to `head` if there was none.
