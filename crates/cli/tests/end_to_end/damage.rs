@@ -232,6 +232,8 @@ fn damage_does_not_spread_into_packs_that_stay() {
     for args in [
         &["pack-objects", "new"][..],
         &["pack-objects", "--no-reuse-object", "new"],
+        &["pack-objects", "--stdout"],
+        &["pack-objects", "--stdout", "--no-reuse-delta"],
         &["pack-objects", "--no-reuse-delta", "new"],
         &["repack", "-a", "-d", "-k"],
         &["repack", "-a", "-d", "-k", "-f"],
@@ -267,6 +269,16 @@ fn damage_does_not_spread_into_packs_that_stay() {
         copy.put(dir.path(), "copy");
         let mended = packrace_with(dir.path(), args, &input, &[]);
         assert!(mended.status.success(), "{args:?}: {}", String::from_utf8_lossy(&mended.stderr));
+        if args[1] == "--stdout" {
+            let file = dir.path().join("stdout.pack");
+            std::fs::write(&file, &mended.stdout).unwrap();
+            let sha1 = "--object-format=sha1";
+            Git::stock().run(&std::env::temp_dir(), &["index-pack", sha1, file.to_str().unwrap()]);
+            let index = std::fs::read(file.with_extension("idx")).unwrap();
+            let listed = Git::stock().run_with_input(&std::env::temp_dir(), &["show-index", sha1], &index);
+            let listed = String::from_utf8(listed).unwrap();
+            assert!(listed.contains(&id.to_string()), "{args:?}: {listed}");
+        }
         for index in indexes().difference(&before).filter(|path| !path.ends_with("pack-copy.idx")) {
             // Inside the repository, git compares objects with the damaged one.
             Git::stock().run(&std::env::temp_dir(), &["verify-pack", index.to_str().unwrap()]);
@@ -276,4 +288,51 @@ fn damage_does_not_spread_into_packs_that_stay() {
             assert!(read == lost, "{args:?}");
         }
     }
+}
+
+/// A pack that would be sent as it is, in several pieces, is sent entry by entry behind a damaged one.
+#[test]
+fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| Git::stock().run(dir.path(), args).trim().to_owned();
+    git(&["init", "-q", "."]);
+    let mut random = Random::new(3);
+    for number in 0..40 {
+        std::fs::write(dir.path().join(format!("file{number:02}")), random.bytes(300_000)).unwrap();
+    }
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "files"]);
+    let id = git(&["rev-parse", "HEAD:file20"]);
+    let loose = dir.path().join(format!(".git/objects/{}/{}", &id[..2], &id[2..]));
+    let copy = std::fs::read(&loose).unwrap();
+    git(&["repack", "-a", "-d", "-q"]);
+    git(&["prune-packed"]);
+    let pack = files_of(dir.path(), "pack").remove(0);
+    let index = std::fs::read(pack.with_extension("idx")).unwrap();
+    let listed = Git::stock().run_with_input(dir.path(), &["show-index"], &index);
+    let listed = String::from_utf8(listed).unwrap();
+    let offset = listed.lines().find(|line| line.contains(&id)).unwrap().split(' ').next().unwrap();
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let whole = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    assert!(whole.stdout == bytes, "it is sent as it is");
+    bytes[offset.parse::<usize>().unwrap() + 1000] ^= 1;
+    std::fs::remove_file(&pack).unwrap();
+    std::fs::write(&pack, &bytes).unwrap();
+    let refused = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    assert_eq!(refused.status.code(), Some(128));
+    std::fs::create_dir_all(loose.parent().unwrap()).unwrap();
+    std::fs::write(&loose, copy).unwrap();
+    let sent = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let received = tempfile::tempdir().unwrap();
+    Git::stock().run(received.path(), &["init", "-q", "."]);
+    Git::stock().run_with_input(received.path(), &["index-pack", "--strict", "--stdin"], &sent.stdout);
+    let objects = Git::stock().run(received.path(), &["cat-file", "--batch-all-objects", "--batch-check"]);
+    assert_eq!(objects.lines().count(), 42);
+}
+
+fn files_of(work_tree: &std::path::Path, extension: &str) -> Vec<PathBuf> {
+    let all =
+        std::fs::read_dir(work_tree.join(".git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }

@@ -10,6 +10,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredEntry {
     pub(crate) pack: PackIx,
+    /// The place among the entries of the pack.
+    pub(crate) position: u32,
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) header: pack::EntryHeader,
@@ -32,7 +34,7 @@ impl StoredEntry {
         };
         let header = pack::parse_entry_header(bytes, request_objects.hash())
             .map_err(|error| damaged(request_objects, pack, start as u64, error.what))?;
-        Ok(StoredEntry { pack, start, end, header })
+        Ok(StoredEntry { pack, position, start, end, header })
     }
 
     pub(crate) fn is_delta(&self) -> bool {

@@ -488,11 +488,21 @@ impl Pack {
     /// entry starts there. Indexes of version 1 have no checksums.
     pub fn check_crc(&self, offset: u64) -> Option<Result<(), ObjectId>> {
         let pack_position = self.position_of_offset(offset)?;
+        Some(match self.is_intact(pack_position) {
+            true => Ok(()),
+            false => {
+                let position = self.reverse().index_position_at(pack_position);
+                Err(self.index().id_at(position).to_owned())
+            }
+        })
+    }
+
+    /// Whether the bytes of the entry at this pack position match their checksum in the index, if it has one.
+    pub fn is_intact(&self, pack_position: u32) -> bool {
         let position = self.reverse().index_position_at(pack_position);
-        let Some(crc32) = self.index().crc32_at(position) else { return Some(Ok(())) };
+        let Some(crc32) = self.index().crc32_at(position) else { return true };
         let (start, end) = self.entry_range(pack_position);
-        let is_right = crc32fast::hash(&self.bytes()[start as usize..end as usize]) == crc32;
-        Some(if is_right { Ok(()) } else { Err(self.index().id_at(position).to_owned()) })
+        crc32fast::hash(&self.bytes()[start as usize..end as usize]) == crc32
     }
 
     /// The pack position of the entry at `offset`.

@@ -195,7 +195,7 @@ impl Composed {
             (How::StoredDelta(base), Some(stored)) => (Some(*base), stored),
             _ => return self.made(plan, maker, no, offset).map(EntryForm::Made),
         };
-        if self.written.is_some() && !is_intact(plan, stored) {
+        if (self.written.is_some() || plan.checks_entries()) && !is_intact(plan, stored) {
             // The same damage makes the reader look for another copy.
             self.composition.entries[no.at()].how = How::Whole;
             return self.made(plan, maker, no, offset).map(EntryForm::Made);
@@ -275,7 +275,7 @@ fn body(stored: StoredSpan) -> StoredSpan {
     StoredSpan { start: stored.start + usize::from(stored.header_bytes), ..stored }
 }
 
-/// Whether stored bytes match the index's checksum: they go into a stored pack, so damage must not spread.
+/// Whether stored bytes match the index's checksum: damage must not spread.
 fn is_intact(plan: &PackPlan, stored: StoredSpan) -> bool {
     let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
     matches!(pack.check_crc(stored.start as u64), Some(Ok(())))

@@ -56,13 +56,7 @@ enum State {
         reuse: Box<PackReuse>,
     },
     /// A pack whose entries are all sent as they are stored.
-    WholePack {
-        at: usize,
-        /// What is left of them.
-        entries: Range<usize>,
-        /// How many of all are deltas.
-        deltas: u32,
-    },
+    WholePack(WholePack),
     /// Loose objects, after all packs.
     Loose {
         at: usize,
@@ -72,6 +66,20 @@ enum State {
     /// The trailer of a stored pack that is sent unchanged.
     StoredTrailer(Segment),
     End,
+}
+
+/// A pack that is being sent as it is stored.
+struct WholePack {
+    /// Which one of the plan.
+    at: usize,
+    /// The bytes that are left.
+    left: Range<usize>,
+    /// The first entry of them, if entries are checked.
+    position: u32,
+    /// How many of all entries are deltas.
+    deltas: u32,
+    /// Its trailer, if it is sent with it and its header.
+    trailer: Option<Segment>,
 }
 
 impl PackStream {
@@ -140,9 +148,9 @@ impl PackStream {
                 State::Header => {
                     self.reusable = self.reusable_packs();
                     let is_composed = self.with_index || compose::is_needed(&self.plan)?;
-                    if !is_composed && let Some((whole, trailer)) = self.whole_pack() {
-                        self.ready = whole;
-                        self.state = State::StoredTrailer(trailer);
+                    if !is_composed && let Some(whole) = self.whole_pack() {
+                        self.hasher = None;
+                        self.state = State::WholePack(whole);
                         continue;
                     }
                     self.state = if is_composed {
@@ -163,9 +171,7 @@ impl PackStream {
                     let more = self.advance_pack(&mut reuse)?;
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
-                State::WholePack { at, entries, deltas } => {
-                    self.state = self.advance_whole_pack(at, entries, deltas);
-                }
+                State::WholePack(whole) => self.state = self.advance_whole_pack(whole),
                 State::Loose { at } => self.state = self.advance_loose(at)?,
                 State::Composed(mut composed) => {
                     if self.advance_composed(&mut composed)? {
@@ -218,7 +224,9 @@ impl PackStream {
         let Some((pack, selected)) = self.plan.packs.get(at) else { return State::Loose { at: 0 } };
         let entries = if *selected == Selected::All { self.whole_entries(at) } else { None };
         match entries.and_then(|entries| Some((entries, self.deltas_with_own_bases(at)?))) {
-            Some((entries, deltas)) => State::WholePack { at, entries, deltas },
+            Some((left, deltas)) => {
+                State::WholePack(WholePack { at, left, position: 0, deltas, trailer: None })
+            }
             None => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
         }
     }
@@ -293,22 +301,15 @@ impl PackStream {
 
     /// Sends a stored pack as a whole, if the plan holds exactly its objects and the client accepts its
     /// deltas unchanged.
-    fn whole_pack(&mut self) -> Option<(VecDeque<Segment>, Segment)> {
+    fn whole_pack(&self) -> Option<WholePack> {
         let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return None };
         let entries = self.whole_entries(0).filter(|_| self.plan.loose.is_empty())?;
         // Deltas that are reused as a part of a pack are not counted.
         let is_reusable = !self.plan.counts_by_bitmap || self.reusable.contains(pack);
         let deltas = if is_reusable { 0 } else { self.deltas_with_own_bases(0)? };
         let (stored, trailer_at) = (self.stored(0), entries.end);
-        let mut segments = VecDeque::new();
-        let starts = (0..trailer_at).step_by(MAX_SPAN_BYTES);
-        segments.extend(starts.map(|start| {
-            Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
-        }));
         let trailer = Segment::Mapped(stored.map().clone(), trailer_at..stored.bytes().len());
-        self.count_whole(0, deltas);
-        self.done = self.totals.objects;
-        Some((segments, trailer))
+        Some(WholePack { at: 0, left: 0..trailer_at, position: 0, deltas, trailer: Some(trailer) })
     }
 
     /// Emits at most one span, or one entry that changes; false at the end of the pack.
@@ -336,16 +337,50 @@ impl PackStream {
         Ok(true)
     }
 
-    /// Emits a part of a pack that is sent as it is.
-    fn advance_whole_pack(&mut self, at: usize, entries: Range<usize>, deltas: u32) -> State {
-        let end = entries.end.min(entries.start + MAX_SPAN_BYTES);
-        self.push(Segment::Mapped(self.stored(at).map().clone(), entries.start..end));
-        if end < entries.end {
-            return State::WholePack { at, entries: end..entries.end, deltas };
+    /// Emits a part of a pack that is sent as it is. From a damaged entry on, entries are sent one by one.
+    fn advance_whole_pack(&mut self, mut whole: WholePack) -> State {
+        let stored = self.stored(whole.at);
+        let mut end = whole.left.end.min(whole.left.start + MAX_SPAN_BYTES);
+        let mut is_damaged = false;
+        if self.plan.checks_entries() {
+            let start_of = |position| stored.entry_range(position).0 as usize;
+            while whole.position < stored.len() && start_of(whole.position) < end && !is_damaged {
+                is_damaged = !stored.is_intact(whole.position);
+                whole.position += u32::from(!is_damaged);
+            }
+            let is_at_end = whole.position == stored.len();
+            end = if is_at_end { whole.left.end } else { start_of(whole.position).max(whole.left.start) };
         }
-        self.count_whole(at, deltas);
-        self.done += self.stored(at).len();
-        self.pack_state(at + 1)
+        let map = stored.map().clone();
+        self.push(Segment::Mapped(map, whole.left.start..end));
+        whole.left.start = end;
+        if is_damaged {
+            return self.after_damage(&whole);
+        }
+        if !whole.left.is_empty() {
+            return State::WholePack(whole);
+        }
+        self.count_whole(whole.at, whole.deltas);
+        self.done += self.stored(whole.at).len();
+        match whole.trailer {
+            Some(trailer) => State::StoredTrailer(trailer),
+            None => self.pack_state(whole.at + 1),
+        }
+    }
+
+    /// Goes on with the entries of a pack that are left, of which the first one is damaged.
+    fn after_damage(&mut self, whole: &WholePack) -> State {
+        let (pack, _) = self.plan.packs[whole.at];
+        if whole.trailer.is_some() {
+            // It is no longer the trailer of what is sent.
+            let mut hasher = TrailerHasher::new(self.plan.request_objects.hash());
+            hasher.update(&self.stored(whole.at).bytes()[..whole.left.start]);
+            self.hasher = Some(hasher);
+        }
+        self.count(pack, whole.position, 0);
+        self.done += whole.position;
+        let reuse = PackReuse::after(pack, whole.position, whole.left.start as u64, self.written);
+        State::Pack { at: whole.at, reuse: Box::new(reuse) }
     }
 
     /// Emits a loose object.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use packrace_format::pack::{EntryHeaderBytes, EntryKind};
+use packrace_format::pack::{EntryHeaderBytes, EntryKind, HEADER_BYTES};
 use packrace_store::{MAX_CHAIN, PackIx};
 
 use crate::encode::stored_entry::StoredEntry;
@@ -64,6 +64,14 @@ pub(super) struct PackReuse {
 impl PackReuse {
     pub(super) fn new(pack: PackIx) -> Self {
         PackReuse { pack, next: 0, runs: Vec::new(), held: None }
+    }
+
+    /// Goes on with the entry at this position of a pack whose earlier ones were sent as they are; they end at `end`
+    /// of the pack, and at `written` of the response.
+    pub(super) fn after(pack: PackIx, position: u32, end: u64, written: u64) -> Self {
+        let start = HEADER_BYTES as u64;
+        let run = Run { start, end, sent_at: written - (end - start) };
+        PackReuse { next: position as usize, runs: vec![run], ..PackReuse::new(pack) }
     }
 
     pub(super) fn pack(&self) -> PackIx {
@@ -171,6 +179,11 @@ impl PackReuse {
     }
 
     fn judge(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
+        let stored = || &plan.request_objects.snapshot().packs()[self.pack.0 as usize];
+        if plan.checks_entries() && !stored().is_intact(entry.position) {
+            // The same damage makes the reader look for another copy.
+            return Ok(Verdict::Recompress);
+        }
         match self.verdict(plan, entry, sent_at) {
             Err(error) if error.is_damage() => Ok(Verdict::Recompress),
             verdict => verdict,

@@ -141,17 +141,23 @@ impl PackPlan {
         NameHash(stored.unwrap_or_default())
     }
 
+    /// Whether stored bytes are compared with their checksums before they are sent. As in git, those that bitmaps find are
+    /// not: the receiver checks them.
+    pub(crate) fn checks_entries(&self) -> bool {
+        !self.is_by_bitmap
+    }
+
     /// The same plan, for a pack to store.
     pub fn to_stay(self) -> Self {
         PackPlan { order: Order::ByKind, ..self }
     }
 
-    /// A reader for the pack's objects. Damage must not spread into a pack that stays: receivers of others check what they get.
+    /// A reader for the pack's objects. Damage must not spread into a pack that stays.
     pub(crate) fn reader(&self, cache_bytes: usize) -> ObjectReader {
         let reader = self.request_objects.snapshot().reader(cache_bytes);
-        match self.order {
-            Order::ByKind => reader.checking_crcs(),
-            _ => reader,
+        match self.order == Order::ByKind || self.checks_entries() {
+            true => reader.checking_crcs(),
+            false => reader,
         }
     }
 
