@@ -57,7 +57,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
 /// Of a damaged repository, the words of the two processes that git would have run. In git, what the first says goes to the client
 /// only, which may have asked for no side-band.
 fn failed(error: Error) -> Fatal {
-    if error.kind() != ErrorKind::Corrupt || error.is_before_pack() {
+    if error.kind() != ErrorKind::Corrupt || !error.is_of_pack() {
         return error.into();
     }
     let lines = harmless(&error.lines()) + "error: git upload-pack: git-pack-objects died with error.\n";

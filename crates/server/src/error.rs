@@ -127,10 +127,10 @@ impl Error {
         Error { is_before_pack: true, ..self }
     }
 
-    /// Whether it was met before anything was done for the pack: git's `upload-pack` meets it itself, not its
-    /// `pack-objects`.
-    pub fn is_before_pack(&self) -> bool {
-        self.is_before_pack
+    /// Whether it was met as the pack was made: in git, not by `upload-pack` itself, but by its `pack-objects`.
+    pub fn is_of_pack(&self) -> bool {
+        let is_of_objects = self.source.as_deref().is_some_and(|source| source.is::<packrace_pack::Error>());
+        is_of_objects && !self.is_before_pack
     }
 
     /// What a caller can do about it.

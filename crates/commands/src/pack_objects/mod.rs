@@ -37,7 +37,7 @@ use crate::call::discovery::{repository_with, with_refs};
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, filters, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 use crate::work_tree::path_from_top;
@@ -51,6 +51,9 @@ const GATHERED_SEGMENTS: usize = 64;
 /// Implements `git pack-objects`.
 pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
+    // Options that make no sense are told before what is missing.
+    filters(&args.filter)?;
+    let version = version(args)?;
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage_of("pack-objects"));
     }
@@ -64,7 +67,6 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if reads_revisions(args) {
         repository = with_refs(repository)?;
     }
-    let version = version(args)?;
     refuse_what_is_incompatible(args)?;
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     let settings = settings(call, args, &repository)?;

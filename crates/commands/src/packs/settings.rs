@@ -190,13 +190,17 @@ pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec
     Ok(recent)
 }
 
+/// The filters that options name.
+pub(crate) fn filters(specs: &[String]) -> Result<Vec<Filter>, Fatal> {
+    specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new)).collect()
+}
+
 /// The combined filter of `specs`. `resolve` finds the patterns of `sparse:oid` by name.
 pub(crate) fn filter_of(
     specs: &[String],
     mut resolve: impl FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,
 ) -> Result<Option<Filter>, Fatal> {
-    let parsed = specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new));
-    let mut filters = parsed.collect::<Result<Vec<_>, _>>()?;
+    let mut filters = filters(specs)?;
     let mut filter = match filters.len() {
         0 => return Ok(None),
         1 => filters.remove(0),

@@ -17,7 +17,6 @@ use super::objects::ListedObjects;
 use crate::call::Call;
 use crate::call::discovery::in_directory;
 use crate::call::fatal::Fatal;
-use crate::text::header_line;
 use crate::work_tree::WorkTree;
 
 /// Longest mailmap that is read.
@@ -74,14 +73,8 @@ impl Mailmap {
         if is_first || self.people.is_empty() { &self.failures } else { &[] }
     }
 
-    /// The line of somebody in a commit or tag as the mailmap changes it; `None` if it does not. As in git 2.47, it changes a committer only together
-    /// with the author.
+    /// The line of somebody in a commit or tag as the mailmap changes it; `None` if it does not.
     pub fn map_person(&self, data: &[u8], who: Who) -> Option<Vec<u8>> {
-        if matches!(who, Who::Committer | Who::Creator)
-            && let Some(author) = header_line(data, "author")
-        {
-            self.map(author)?;
-        }
         self.map(message::person_line(data, who))
     }
 

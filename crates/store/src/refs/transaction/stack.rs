@@ -280,11 +280,14 @@ impl StackLocks {
 impl Side {
     /// An error if this is the stack of a work tree that does not exist.
     fn check_holder(&self) -> Result<(), RefError> {
-        let (SideHolder::Linked(_), Some(work_tree)) = (&self.holder, self.dir.parent()) else {
-            return Ok(());
+        // Without its directory, a new stack would hide that all refs are gone.
+        let dir = match self.holder {
+            SideHolder::Linked(_) => self.dir.parent().unwrap_or(&self.dir),
+            SideHolder::Common => &self.dir,
+            SideHolder::Own => return Ok(()),
         };
-        let found = packrace_os::identity(work_tree, Role::Refs);
-        match found.map_err(|source| RefError::Io { path: work_tree.to_owned(), source })? {
+        let found = packrace_os::identity(dir, Role::Refs);
+        match found.map_err(|source| RefError::Io { path: dir.to_owned(), source })? {
             Some(file) if file.is_dir => Ok(()),
             _ => Err(RefError::Write("reftable: transaction prepare: I/O error".to_owned())),
         }
