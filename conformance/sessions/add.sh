@@ -919,3 +919,44 @@ for options in '' '-k' '-u'; do
         folded git stash push $options -- $path
     done
 done
+
+## a sparse index that is expanded is sparse again
+# state: no-objects no-fsck
+# exits: 1 128
+mkdir -p in/deep out/sub out2 out3/x
+for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock config advice.updateSparsePath false
+stock sparse-checkout set --cone --sparse-index in
+added() {
+    echo "$*"
+    git add "$@"
+    stock ls-files --sparse --stage -t
+    grep -c sdir .git/index
+    stock write-tree
+    stock status --short
+}
+echo x >in/new
+added in/new
+rm in/deep/b
+added -A
+mkdir -p out/sub out3/x
+echo x >out/new
+added out/new
+added --sparse out/new
+added --sparse --chmod=+x out/new
+echo y >out/sub/c
+added --sparse -u
+rm -r out out3
+added --sparse .
+stock reset -q --hard
+stock sparse-checkout reapply
+mkdir out2
+echo y >out2/d
+added --sparse --renormalize .
+stock fsck --no-dangling
+stock sparse-checkout disable
+stock status --short

@@ -1544,3 +1544,48 @@ git stash push -- nope
 echo x >>dir1/file1
 git stash create
 git stash push -- nope
+
+## a sparse index stays sparse
+# state: no-objects no-fsck no-logs no-pseudorefs
+# needs git: 2.55
+mkdir -p in/deep out/sub out2 out3/x
+for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock sparse-checkout set --cone --sparse-index in
+stashed() {
+    echo "$*"
+    git stash "$@"
+    stock ls-files --sparse --stage -t
+    grep -c sdir .git/index
+    stock write-tree
+    stock status --short
+}
+echo 2 >in/a
+echo n >in/n
+stock add in/n
+stashed
+stashed pop
+stashed push --staged
+stashed apply --index
+stock reset -q --hard
+mkdir -p out
+echo b2 >out/b
+stock add --sparse out/b
+stashed
+stashed pop
+stock reset -q --hard
+stock sparse-checkout reapply
+stock update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:top),out/q
+stashed push
+stashed pop --index
+stock reset -q --hard
+stock sparse-checkout reapply
+echo 3 >in/a
+stashed -- in
+echo 4 >in/a
+stock commit -q -a -m two
+stashed branch other
+stock fsck --no-dangling

@@ -573,3 +573,105 @@ for stage in 1 2 3; do
         stock ls-files -s dir1
     done
 done
+
+## a sparse index stays sparse
+# state: no-objects no-fsck
+mkdir -p in/deep out/sub out2 out3/x
+for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock sparse-checkout set --cone --sparse-index in
+top=$(stock rev-parse HEAD:top)
+shown() {
+    stock ls-files --sparse --stage -t
+    grep -c sdir .git/index
+    stock write-tree 2>/dev/null
+    stock fsck --no-dangling
+    stock status --short
+}
+updated() {
+    echo "$*"
+    git update-index "$@"
+    shown
+}
+updated --add --cacheinfo 100644,$top,in/q
+updated --add --cacheinfo 100644,$top,out/q
+updated --add --cacheinfo 100644,$top,new/q
+updated --force-remove out2/d
+updated --skip-worktree out/q
+updated --skip-worktree new/q
+updated --cacheinfo 100644,$top,out/sub/c
+updated --index-version 4
+updated --untracked-cache
+git write-tree
+shown
+printf "100644 $top 1\tout/b\n100644 $top 2\tout/b\n" | updated --index-info
+updated --cacheinfo 100644,$top,in/a
+printf "0 $top\tout/b\n" | updated --index-info
+stock reset -q --hard
+stock sparse-checkout reapply
+updated --add --cacheinfo 160000,$(stock rev-parse HEAD),out/sub/m
+updated --force-remove out/sub/m
+
+## a sparse index that is to be sparse no more, or again
+# state: no-objects no-fsck no-config
+mkdir -p in out/sub
+for file in in/a out/b out/sub/c top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock sparse-checkout set --cone --sparse-index in
+shown() {
+    stock -c index.sparse=false ls-files --sparse --stage -t
+    grep -c sdir .git/index
+    stock write-tree
+}
+for setting in index.sparse core.sparseCheckout core.sparseCheckoutCone; do
+    echo $setting >in/a
+    git -c $setting=false update-index in/a
+    shown
+    git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:top),in/$setting
+    shown
+    git -c $setting=false update-index
+    shown
+    stock sparse-checkout reapply
+done
+mv .git/info/sparse-checkout away
+echo 2 >in/a
+git update-index in/a
+shown
+mv away .git/info/sparse-checkout
+echo 3 >in/a
+git update-index in/a
+shown
+stock sparse-checkout set out/sub
+echo 4 >out/sub/c
+git add out
+shown
+
+## an intent to add keeps its directory in a sparse index
+# state: no-objects no-fsck
+# needs git: 2.55
+mkdir -p in/deep out/sub out2
+for file in in/a out/b out/sub/c out2/d top; do echo $file >$file; done
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock sparse-checkout set --cone --sparse-index in
+touch in/i
+git add -N in/i
+stock ls-files --sparse --stage -t
+git update-index --force-remove out2/d
+stock ls-files --sparse --stage -t
+mkdir out
+touch out/i
+git add --sparse -N out/i
+stock ls-files --sparse --stage -t
+git update-index --skip-worktree out/i
+rm -r out
+git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:top),out/q
+stock ls-files --sparse --stage -t

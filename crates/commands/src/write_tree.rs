@@ -33,6 +33,9 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
         let prefix = String::from_utf8_lossy(prefix);
         Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
     })?;
+    if lock.index().is_changed() {
+        lock.fold(&batch)?;
+    }
     let published = batch.publish().map_err(|error| match is_forbidden(&error) {
         true => Fatal::new(BUILDING).after(format!("error: {}\n", Fatal::new(error).message)),
         false => error.into(),

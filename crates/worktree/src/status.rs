@@ -39,8 +39,17 @@ pub struct Status {
     pub unmerged: Vec<(Vec<u8>, [bool; 3])>,
     /// Untracked paths; a directory without tracked files ends in a slash and stands for its contents.
     pub untracked: Vec<Vec<u8>>,
-    /// The share of tracked files that a sparse checkout has.
-    pub present_percent: Option<usize>,
+    /// In a sparse checkout.
+    pub presence: Option<Presence>,
+}
+
+/// The share of tracked files that a sparse checkout has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// In percent.
+    Percent(usize),
+    /// A sparse index does not say.
+    Unknown,
 }
 
 /// Which untracked files to report (`status.showUntrackedFiles`).
@@ -75,7 +84,11 @@ impl StashSession<'_> {
         let entries: Vec<_> = self.index().entries().map(|(key, entry)| (key.clone(), *entry)).collect();
         if repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
             let skipped = entries.iter().filter(|(_, entry)| entry.skip_worktree).count();
-            status.present_percent = (100 * skipped).checked_div(entries.len()).map(|percent| 100 - percent);
+            let percent = (100 * skipped).checked_div(entries.len());
+            status.presence = match self.index().is_sparse() {
+                true => Some(Presence::Unknown),
+                false => percent.map(|percent| Presence::Percent(100 - percent)),
+            };
         }
         for (key, entry) in entries {
             let path = key.path();

@@ -156,6 +156,7 @@ impl AddCommand<'_> {
             return if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) };
         }
         let modified = self.modified_since(lock.index(), &batch.settled)?;
+        lock.fold(&batch.objects)?;
         // The objects are stored before the index names them.
         let stored = batch.objects.publish()?.stored();
         lock.commit(&stored, &mut |key, _| modified.contains(key.path()))?;

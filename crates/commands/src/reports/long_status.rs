@@ -10,7 +10,7 @@ use packrace_os::count::Role;
 use packrace_store::refs::Value;
 use packrace_store::{Config, Repository};
 use packrace_worktree::difference::Difference;
-use packrace_worktree::status::{FileState, Status, UntrackedMode};
+use packrace_worktree::status::{FileState, Presence, Status, UntrackedMode};
 
 use crate::call::fatal::Fatal;
 use crate::call::{Call, has_colors};
@@ -108,11 +108,15 @@ impl<'a> LongStatus<'a> {
         if self.is_merging {
             self.merge(status);
         }
-        if let Some(percent) = status.present_percent {
-            let _ = writeln!(
-                self.text,
-                "You are in a sparse checkout with {percent}% of tracked files present.\n"
-            );
+        match status.presence {
+            None => {}
+            Some(Presence::Unknown) => self.text += "You are in a sparse checkout.\n\n",
+            Some(Presence::Percent(percent)) => {
+                let _ = writeln!(
+                    self.text,
+                    "You are in a sparse checkout with {percent}% of tracked files present.\n"
+                );
+            }
         }
         if head.is_none() {
             self.text += "\nNo commits yet\n\n";

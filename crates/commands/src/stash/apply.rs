@@ -110,6 +110,7 @@ fn status(context: &Context<'_>) -> Result<Vec<u8>, Fatal> {
 fn own_status(context: &Context<'_>, mut session: StashSession<'_>) -> Result<Vec<u8>, Fatal> {
     let config = context.repository.config();
     let options = context.call.fetching_options()?;
+    session.unfold_in(config, &context.top)?;
     session.refresh()?;
     let head = context.head(session.objects())?;
     let status = session.status(

@@ -175,15 +175,22 @@ impl<'a> Update<'a> {
         Ok(contents)
     }
 
+    fn need_batch(&mut self) -> Result<(), Fatal> {
+        if self.batch.is_none() {
+            let options = BatchOptions::of_work_tree(self.repository.config())?;
+            let snapshot = self.snapshot()?;
+            self.batch = Some(ObjectBatch::new(self.repository.object_dir(), snapshot, options));
+        }
+        Ok(())
+    }
+
     /// The index, the files and the object batch, borrowed together.
     fn parts(&mut self) -> Result<(&mut Index, &mut Contents, Option<&ObjectBatch>), Fatal> {
         if self.contents.is_none() {
             self.contents = Some(self.contents()?);
         }
-        if self.batch.is_none() && !self.options.info_only {
-            let options = BatchOptions::of_work_tree(self.repository.config())?;
-            let snapshot = self.snapshot()?;
-            self.batch = Some(ObjectBatch::new(self.repository.object_dir(), snapshot, options));
+        if !self.options.info_only {
+            self.need_batch()?;
         }
         let index = match self.held.as_mut().expect("there until the end") {
             HeldIndex::Locked(lock) => lock.index_mut(),
@@ -339,11 +346,15 @@ impl<'a> Update<'a> {
 
     /// Publishes the objects, then writes the index.
     fn write(&mut self) -> Result<(), Fatal> {
-        let lock = match self.held.take().expect("there until the end") {
+        let mut lock = match self.held.take().expect("there until the end") {
             HeldIndex::Locked(lock) => lock,
             HeldIndex::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
             HeldIndex::Unlocked(_, error) => return Err(error.into()),
         };
+        if lock.is_to_be_sparse() {
+            self.need_batch()?;
+            self.batch.iter().try_for_each(|batch| lock.fold(batch))?;
+        }
         let stored = match self.batch.take() {
             Some(batch) => batch.publish()?.stored(),
             None => ObjectsStored::earlier(),

@@ -50,6 +50,28 @@ impl CacheTree {
         }
     }
 
+    /// The directory at this path; "" is the top.
+    pub fn at(&self, path: &[u8]) -> Option<&CacheTree> {
+        let mut names = path.split(|byte| *byte == b'/').filter(|_| !path.is_empty());
+        names.try_fold(self, |tree, name| tree.child(name))
+    }
+
+    /// Puts another tree in the place of the directory at this path, and counts its entries in those above. Both must be known;
+    /// otherwise nothing changes, and false is returned.
+    pub fn replace(&mut self, path: &[u8], new: CacheTree) -> bool {
+        let old = self.at(path).and_then(|tree| tree.known);
+        let (Some((old_count, _)), Some((new_count, _))) = (old, new.known) else { return false };
+        let mut tree = self;
+        for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
+            let count = |count: u32| count.checked_sub(old_count)?.checked_add(new_count);
+            tree.known = tree.known.and_then(|(all, id)| Some((count(all)?, id)));
+            let at = tree.place(name).expect("found above");
+            tree = &mut tree.children[at].1;
+        }
+        *tree = new;
+        true
+    }
+
     fn place(&self, name: &[u8]) -> Result<usize, usize> {
         self.children.binary_search_by(|(child, _)| order(child).cmp(&order(name)))
     }

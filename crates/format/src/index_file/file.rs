@@ -342,6 +342,8 @@ pub struct IndexParts<'a> {
     pub untracked: Option<&'a [u8]>,
     /// What a file system monitor has said.
     pub monitored: Option<&'a Monitored>,
+    /// Whether directories may replace the entries below them.
+    pub is_sparse: bool,
     /// The shared index, if the entries are only what differs from it.
     pub link: Option<&'a Link>,
     /// Whether to leave the checksum out (`index.skipHash`).
@@ -390,6 +392,9 @@ pub fn encode<'a>(
     }
     if let Some(monitored) = parts.monitored {
         extension(b"FSMN", &mut |out| monitored.encode(out));
+    }
+    if parts.is_sparse {
+        extension(b"sdir", &mut |_| {});
     }
     let checksum = match parts.skip_hash {
         true => ObjectId::null(hash),

@@ -6,9 +6,10 @@ use std::time::SystemTime;
 use packrace_format::index_file::{IndexParts, encode, invalidate_untracked, split};
 use packrace_os::count::Role;
 use packrace_os::trace::{self, TraceRegion};
-use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
+use packrace_store::publish::{FileKind, LockFile, ObjectBatch, ObjectsStored, WritePolicy};
 use packrace_store::{Config, Repository};
 
+use super::fold::{FoldRules, FoldedEntries};
 use super::split::SplitRules;
 use super::{
     Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, is_nameless, look, time_of,
@@ -31,6 +32,8 @@ pub struct IndexLock {
     index: Index,
     format: IndexFormat,
     split: SplitRules,
+    /// If the index is to be sparse.
+    fold: Option<FoldRules>,
     /// The time when the lock was taken.
     taken: Time,
 }
@@ -57,9 +60,11 @@ impl IndexLock {
         }
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
-        let index = Index::read(repository)?;
+        let mut index = Index::read(repository)?;
         split.check(&index, repository)?;
-        Ok(IndexLock { lock, path, index, format, split, taken: time_of(SystemTime::now()) })
+        let fold = FoldRules::of(repository)?;
+        index.fold_as_read(fold.as_ref());
+        Ok(IndexLock { lock, path, index, format, split, fold, taken: time_of(SystemTime::now()) })
     }
 
     /// The same for commands in a work tree, with or without an untracked cache, as configured.
@@ -99,6 +104,20 @@ impl IndexLock {
     /// The index to be written, to change it.
     pub fn index_mut(&mut self) -> &mut Index {
         &mut self.index
+    }
+
+    /// Whether [`IndexLock::fold`] may have trees to store.
+    pub fn is_to_be_sparse(&self) -> bool {
+        self.fold.is_some() && !self.split.is_to_be_split(&self.index)
+    }
+
+    /// If the index is to be sparse (git-config, `index.sparse`), stores the trees that it needs. Without this it is sparse only if
+    /// it has them already. The batch is to be published before the index is written.
+    pub fn fold(&mut self, batch: &ObjectBatch) -> Result<(), IndexError> {
+        match &self.fold {
+            Some(rules) if self.is_to_be_sparse() => self.index.fold(rules, batch),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the index and puts it in place.
@@ -151,40 +170,56 @@ impl IndexLock {
         self.forget_stale_directories();
         let version = self.index.version.unwrap_or_else(|| self.format.version_of_new());
         let expire = self.split.apply(&mut self.index, version)?;
+        let folded = self.folded();
         let Index { entries, cache_tree, resolve_undo, untracked, shared, hash, .. } = &self.index;
         let monitored = self.index.monitor.as_ref().filter(|_| shared.is_none());
-        let monitored = monitored.map(|monitor| monitor.stored(entries));
+        let monitored = monitored.map(|monitor| match &folded {
+            None => monitor.stored(entries.iter()),
+            Some(folded) => monitor.stored(folded.entries.iter().map(|(key, entry)| (key, entry))),
+        });
         let split = shared.as_ref().map(|shared| split(entries.iter(), &shared.entries, shared.checksum));
         let resolve_undo: Vec<ResolveUndo> = resolve_undo
             .iter()
             .map(|(path, stages)| ResolveUndo { path: path.clone(), stages: *stages })
             .collect();
         let parts = IndexParts {
-            cache_tree: cache_tree.as_ref(),
+            cache_tree: folded.as_ref().map(|folded| &folded.cache_tree).or(cache_tree.as_ref()),
             resolve_undo: &resolve_undo,
             untracked: untracked.as_deref(),
             monitored: monitored.as_ref(),
+            is_sparse: folded.is_some(),
             link: split.as_ref().map(|split| &split.link),
             skip_hash: self.format.skip_hash,
         };
         let region = self.trace_region();
         let of_tree = parts.cache_tree.and_then(|_| trace::region("cache_tree", "write"));
-        let (bytes, _) = match &split {
-            None => encode(entries.iter(), version, &parts, *hash),
-            Some(split) => {
+        let (bytes, _) = match (&split, &folded) {
+            (Some(split), _) => {
                 encode(split.entries.iter().map(|(key, entry)| (key, *entry)), version, &parts, *hash)
             }
+            (None, Some(folded)) => {
+                encode(folded.entries.iter().map(|(key, entry)| (key, entry)), version, &parts, *hash)
+            }
+            (None, None) => encode(entries.iter(), version, &parts, *hash),
         };
         drop(of_tree);
         self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
         trace::data("index", "write/version", version);
-        trace::data("index", "write/cache_nr", entries.len());
+        let written = folded.as_ref().map_or(entries.len(), |folded| folded.entries.len());
+        trace::data("index", "write/cache_nr", written);
         drop(region);
         self.lock.commit().map_err(IndexError::Unwritten)?;
         if let (Some(shared), Some(expire)) = (shared, expire) {
             self.split.remove_expired(&shared.checksum, expire);
         }
         Ok(())
+    }
+
+    /// What is written if the index is to be sparse, and has all trees that this takes.
+    fn folded(&self) -> Option<FoldedEntries> {
+        let rules = self.fold.as_ref().filter(|_| self.index.shared.is_none())?;
+        let as_read = self.index.folded.as_ref().and_then(|dirs| self.index.folded_entries(dirs));
+        as_read.or_else(|| self.index.folded_entries(&rules.dirs(&self.index)?))
     }
 
     fn trace_region(&self) -> Option<TraceRegion> {

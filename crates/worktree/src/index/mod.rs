@@ -8,6 +8,7 @@
 mod content;
 mod edit;
 mod error;
+mod fold;
 mod lock;
 mod monitor;
 mod refresh;
@@ -63,8 +64,8 @@ pub struct Index {
     splitting: Option<bool>,
     /// When the file was last changed: later changes may be invisible in the metadata.
     timestamp: Time,
-    /// The directories that stand for their contents in the file, in its order; none once git would have expanded all.
-    folded: Vec<Vec<u8>>,
+    /// The directories that stand for their contents in the file, in its order; `None` if git would have expanded all by now.
+    folded: Option<Vec<Vec<u8>>>,
     /// Entries whose files were examined since, and are known to match.
     fresh: HashSet<EntryKey>,
     is_changed: bool,
@@ -96,20 +97,22 @@ impl Index {
             // Its age counts from the last use. Whoever may only read need not change it.
             let _ = durable::touch(&path_of_shared, Role::WorkTree);
         }
-        let mut folded = Vec::new();
+        // As in git, it is forgotten if there is no monitor any more. Its positions are those of the file.
+        let monitored = file.monitored.take().filter(|_| is_monitored(repository.config()));
+        let mut monitor = monitored.map(|monitored| Monitor::new(monitored, &file.entries));
+        let mut folded = (file.is_sparse && shared.is_none()).then(Vec::new);
         if file.entries.iter().any(|(_, entry)| entry.mode == Mode::Dir) {
-            folded = sparse::expand(&mut file, path, repository)?;
+            folded = Some(sparse::expand(&mut file, path, repository)?);
             shared = None;
+            monitor.iter_mut().for_each(|monitor| monitor.doubt_skipped(&file.entries));
         }
-        let IndexFile { version, entries, cache_tree, resolve_undo, untracked, monitored, .. } = file;
-        // As in git, it is forgotten if there is no monitor any more.
-        let monitored = monitored.filter(|_| is_monitored(repository.config()));
+        let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
         trace::data("index", "read/version", version);
         trace::data("index", "read/cache_nr", entries.len());
         Ok(Index {
             hash,
             version: Some(version),
-            monitor: monitored.map(|monitored| Monitor::new(monitored, &entries)),
+            monitor,
             entries: entries.into_iter().collect(),
             cache_tree,
             resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
@@ -138,7 +141,7 @@ impl Index {
             shared: None,
             splitting: None,
             timestamp: Time::default(),
-            folded: Vec::new(),
+            folded: None,
             fresh: HashSet::new(),
             is_changed: false,
         }

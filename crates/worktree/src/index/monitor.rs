@@ -3,7 +3,7 @@
 //! A hook is asked (githooks, "fsmonitor-watchman"), git's own daemon is not: then its last token stays, so that git learns of every
 //! change of a file since then. An entry that changed here counts as changed until its file has been compared.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
@@ -45,8 +45,20 @@ impl Monitor {
         Monitor { dirty: dirty.map(|(key, _)| key.clone()).collect(), token: stored.token, is_asked: false }
     }
 
-    pub(super) fn stored(&self, entries: &BTreeMap<EntryKey, IndexEntry>) -> Monitored {
-        let dirty = (0..).zip(entries.keys()).filter(|(_, key)| self.dirty.contains(*key));
+    /// Of what is in directories of a sparse index, nothing is known.
+    pub(super) fn doubt_skipped(&mut self, entries: &[(EntryKey, IndexEntry)]) {
+        let skipped = entries.iter().filter(|(_, entry)| entry.skip_worktree);
+        self.dirty.extend(skipped.map(|(key, _)| key.clone()));
+    }
+
+    /// As it is stored beside these entries. As in git, nothing is known of directories of a sparse index.
+    pub(super) fn stored<'a>(
+        &self,
+        entries: impl Iterator<Item = (&'a EntryKey, &'a IndexEntry)>,
+    ) -> Monitored {
+        let is_dirty =
+            |(key, entry): (&EntryKey, &IndexEntry)| entry.mode == Mode::Dir || self.dirty.contains(key);
+        let dirty = (0..).zip(entries).filter(|(_, entry)| is_dirty(*entry));
         Monitored { token: self.token.clone(), dirty: dirty.map(|(position, _)| position).collect() }
     }
 }

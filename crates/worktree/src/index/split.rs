@@ -94,11 +94,14 @@ impl SplitRules {
         index.version.is_some() && self.is_on.is_some_and(|is_on| is_on != index.shared.is_some())
     }
 
+    pub(super) fn is_to_be_split(&self, index: &Index) -> bool {
+        index.splitting.or(self.is_on).unwrap_or(index.shared.is_some())
+    }
+
     /// Gives the index the shared index that it is to be written beside, or none. It is durable before the index
     /// names it. If it is new, returns the time before which others expire.
     pub(super) fn apply(&self, index: &mut Index, version: u32) -> Result<Option<i64>, IndexError> {
-        let is_split = index.splitting.or(self.is_on).unwrap_or(index.shared.is_some());
-        if !is_split {
+        if !self.is_to_be_split(index) {
             index.shared = None;
         } else if let Some(shared) = index.shared.as_ref().filter(|shared| self.is_close(index, shared)) {
             // Its age counts from the last use. It is no error if somebody else's file cannot be touched.
@@ -137,6 +140,7 @@ impl SplitRules {
             resolve_undo: &[],
             untracked: None,
             monitored: None,
+            is_sparse: false,
             link: None,
             skip_hash: false,
         };

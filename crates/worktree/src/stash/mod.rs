@@ -188,14 +188,18 @@ impl<'a> StashSession<'a> {
 
     /// Writes the index if it changed, and ends the session.
     pub fn finish(self) -> Result<FinishedSession, WorkError> {
-        let StashSession { lock, mut files, .. } = self;
-        let has_new_index = lock.index().is_changed();
+        let has_new_index = self.lock.index().is_changed();
+        // The session publishes its objects before it stages them.
+        let mut stored = ObjectsStored::earlier();
+        let batch = if self.lock.is_to_be_sparse() { Some(self.batch()?) } else { None };
+        let StashSession { mut lock, mut files, .. } = self;
         if has_new_index {
+            if let Some(batch) = batch {
+                lock.fold(&batch)?;
+                stored = batch.publish()?.stored();
+            }
             let index = lock.index().clone();
-            // The session publishes its objects before it stages them.
-            lock.commit(&ObjectsStored::earlier(), &mut |key, entry| {
-                files.is_modified(&index, key.path(), entry)
-            })?;
+            lock.commit(&stored, &mut |key, entry| files.is_modified(&index, key.path(), entry))?;
         }
         Ok(FinishedSession { messages: files.messages, has_new_index })
     }
