@@ -654,7 +654,7 @@ shown
 
 ## an intent to add keeps its directory in a sparse index
 # state: no-objects no-fsck
-# needs git: 2.55
+# needs git: 2.56
 mkdir -p in/deep out/sub out2
 for file in in/a out/b out/sub/c out2/d top; do echo $file >$file; done
 repository
