@@ -1589,3 +1589,36 @@ echo 4 >in/a
 stock commit -q -a -m two
 stashed branch other
 stock fsck --no-dangling
+
+## a file system monitor is asked
+# state: no-logs no-pseudorefs no-objects no-fsck
+mkdir d
+for file in a b c d/x; do echo $file >$file; done
+touch -d 2005-01-01 a b c d/*
+repository
+stock add .
+stock commit -q -m one
+printf '#!/bin/sh\nprintf "token\\0"\ntr "\\n" "\\0" <.git/changed\n' >.git/monitor
+chmod +x .git/monitor
+: >.git/changed
+stock config core.fsmonitor .git/monitor
+known() {
+    "$@"
+    stock ls-files -f
+    stock stash list
+    cat a b c
+}
+stock status --short
+echo silent >c
+known git stash
+echo 2 >b
+echo b >.git/changed
+known git stash
+known git stash pop
+: >.git/changed
+echo untracked >u
+known git stash -u
+known git stash pop
+known git stash create
+stock config core.fsmonitor false
+known git stash

@@ -675,3 +675,105 @@ git update-index --skip-worktree out/i
 rm -r out
 git update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:top),out/q
 stock ls-files --sparse --stage -t
+
+## a file system monitor, of what is new
+# state: no-log-of-HEAD no-pseudorefs
+mkdir d
+for file in a b c d/x d/y; do echo $file >$file; done
+touch -d 2005-01-01 a b c d/*
+repository
+stock add .
+stock commit -q -m one
+printf '#!/bin/sh\nprintf "token\\0"\ntr "\\n" "\\0" <.git/changed\n' >.git/monitor
+chmod +x .git/monitor
+: >.git/changed
+stock config core.fsmonitor .git/monitor
+known() {
+    "$@"
+    stock ls-files -f
+    grep -c FSMN .git/index
+}
+known git add a
+echo new >n
+known git add n
+stock status --short
+echo new >new
+known git add new
+echo 2 >a
+known git add a
+echo a >.git/changed
+known git add a
+: >.git/changed
+stock status --short
+known git add --chmod=+x b
+stock status --short
+touch intent
+known git add -N intent
+known git add intent
+ln -s a link
+known git add link
+printf "100644 $(stock rev-parse HEAD:a) 1\tboth\n100644 $(stock rev-parse HEAD:a) 2\tboth\n" | git update-index --index-info
+echo both >both
+known git add both
+echo u >u
+known git update-index --add u
+echo c2 >c
+known git update-index c
+echo c >.git/changed
+known git update-index c
+: >.git/changed
+known git update-index --refresh
+known git update-index --force-remove u
+known git -c core.fsmonitor= add n
+
+## a file system monitor of a split index
+mkdir d
+for file in a b c d/x d/y; do echo $file >$file; done
+touch -d 2005-01-01 a b c d/*
+repository
+stock add .
+printf '#!/bin/sh\nprintf "token\\0"\n' >.git/monitor
+chmod +x .git/monitor
+stock config core.fsmonitor .git/monitor
+known() {
+    "$@"
+    stock ls-files -f
+    grep -c FSMN .git/index
+}
+known git update-index --fsmonitor --split-index
+stock status --short
+known git update-index --force-remove b
+known git update-index --no-fsmonitor-valid c
+echo new >d/new
+known git add d/new
+known git update-index --no-split-index
+known git update-index --split-index
+known git update-index --no-fsmonitor 2>/dev/null
+
+## a file system monitor of a sparse index
+# state: no-objects no-fsck
+mkdir -p in/deep out/sub out2
+for file in in/a in/deep/b out/b out/sub/c out2/d top; do echo $file >$file; done
+touch -d 2005-01-01 in/a top
+repository
+stock add .
+stock commit -q -m one
+stock config advice.sparseIndexExpanded false
+stock sparse-checkout set --cone --sparse-index in
+printf '#!/bin/sh\nprintf "token\\0"\n' >.git/monitor
+chmod +x .git/monitor
+stock config core.fsmonitor .git/monitor
+known() {
+    "$@"
+    stock ls-files --sparse -f
+    grep -c FSMN .git/index
+}
+stock status --short
+echo new >in/new
+known git add in/new
+echo changed >in/a
+known git add in/a
+known git update-index --no-fsmonitor-valid top
+known git update-index --force-remove out2/d
+stock status --short
+known git update-index --force-remove out/b

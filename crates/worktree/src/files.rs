@@ -75,8 +75,21 @@ impl Files {
         &self.objects
     }
 
-    /// Compares the file of an entry with the entry.
+    /// Compares the file of an entry with the entry, unless a file system monitor has just said that it is the same.
     pub fn compare(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        entry: &IndexEntry,
+    ) -> Result<FileComparison, WorkError> {
+        match index.is_unchanged(path, entry) {
+            true => Ok(FileComparison::Same),
+            false => self.look_and_compare(index, path, entry),
+        }
+    }
+
+    /// The same, whatever a monitor says: before something could be lost.
+    pub fn look_and_compare(
         &mut self,
         index: &Index,
         path: &[u8],
@@ -244,7 +257,7 @@ impl Files {
 
     /// Examines all files, and updates the metadata of unchanged ones. Returns paths with conflicts.
     pub fn refresh(&mut self, index: &mut Index) -> Result<Vec<Vec<u8>>, WorkError> {
-        let mut touched = Vec::new();
+        let (mut touched, mut same) = (Vec::new(), Vec::new());
         let mut unmerged: Vec<Vec<u8>> = Vec::new();
         for (key, entry) in index.entries() {
             if key.stage() > 0 {
@@ -253,13 +266,17 @@ impl Files {
                 }
                 continue;
             }
-            if let FileComparison::Touched(stat) = self.compare(index, key.path(), entry)? {
-                touched.push((key.path().to_vec(), stat));
+            match self.compare(index, key.path(), entry)? {
+                FileComparison::Touched(stat) => touched.push((key.clone(), stat)),
+                FileComparison::Same if is_looked_at(entry) => same.push(key.clone()),
+                _ => {}
             }
         }
-        for (path, stat) in touched {
-            index.set_stat(&path, 0, stat);
+        for (key, stat) in touched {
+            index.set_stat(key.path(), 0, stat);
+            same.push(key);
         }
+        index.trust(&same);
         Ok(unmerged)
     }
 
@@ -268,9 +285,14 @@ impl Files {
         if self.known.contains(path) {
             return false;
         }
-        match self.compare(index, path, entry) {
+        match self.look_and_compare(index, path, entry) {
             Ok(FileComparison::Same | FileComparison::Touched(_)) => false,
             Ok(FileComparison::Gone | FileComparison::Changed(_)) | Err(_) => true,
         }
     }
+}
+
+/// Whether a comparison says anything of the file.
+fn is_looked_at(entry: &IndexEntry) -> bool {
+    !entry.assume_valid && !entry.skip_worktree && entry.mode != Mode::Gitlink
 }

@@ -136,7 +136,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
 
     /// Whether a tracked file has changes, or has made room for a file or link where its directory was.
     fn is_changed(&mut self, path: &[u8], entry: &IndexEntry) -> Result<bool, WorkError> {
-        Ok(match self.files.compare(self.index, path, entry)? {
+        Ok(match self.files.look_and_compare(self.index, path, entry)? {
             FileComparison::Changed(_) => true,
             FileComparison::Gone => self.files.tree.is_below_file(path)?,
             FileComparison::Same | FileComparison::Touched(_) => false,

@@ -245,7 +245,12 @@ impl AddCommand<'_> {
         }
         match is_same {
             true => index.set_stat(path, 0, seen.stat),
-            false => index.insert(path, 0, IndexEntry { stat: seen.stat, ..IndexEntry::new(id, mode) }),
+            false => {
+                index.insert(path, 0, IndexEntry { stat: seen.stat, ..IndexEntry::new(id, mode) });
+                if before.is_none() {
+                    index.trust_new(path);
+                }
+            }
         }
         batch.settled.insert(path.to_vec());
     }

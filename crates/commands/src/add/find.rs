@@ -17,6 +17,8 @@ use super::{AddCommand, Fatal, report};
 /// The paths that the arguments match, in path order.
 pub(super) struct MatchedPaths {
     pub(super) changes: Vec<PathChange>,
+    /// Entries whose files are as they say.
+    pub(super) same: Vec<EntryKey>,
     pub(super) untracked: Vec<Untracked>,
     pub(super) ignored: Vec<Vec<u8>>,
 }
@@ -59,7 +61,7 @@ impl AddCommand<'_> {
             true => Vec::new(),
             false => self.walk(index, rules.as_mut())?,
         };
-        let changes = self.changes(index)?;
+        let (changes, same) = self.changes(index)?;
         let named = !self.args.update && !self.args.renormalize;
         let ignored = match &mut rules {
             Some(rules) if named => self.ignored(index, rules)?,
@@ -67,7 +69,7 @@ impl AddCommand<'_> {
         };
         let mut ignored: Vec<Vec<u8>> = ignored.into_iter().collect();
         self.check_met(index, rules.as_mut(), &mut ignored)?;
-        Ok(MatchedPaths { changes, untracked, ignored })
+        Ok(MatchedPaths { changes, same, untracked, ignored })
     }
 
     fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {
@@ -89,10 +91,10 @@ impl AddCommand<'_> {
         Ok(walk.run()?)
     }
 
-    /// Entries that may differ from their files. Empty with `--renormalize`, which converts all entries.
-    fn changes(&mut self, index: &Index) -> Result<Vec<PathChange>, Fatal> {
+    /// Entries that may differ from their files, and others that do not. Empty with `--renormalize`, which converts all entries.
+    fn changes(&mut self, index: &Index) -> Result<(Vec<PathChange>, Vec<EntryKey>), Fatal> {
         let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
-        let mut changes: Vec<PathChange> = Vec::new();
+        let (mut changes, mut same): (Vec<PathChange>, Vec<EntryKey>) = (Vec::new(), Vec::new());
         for (key, entry) in index.entries() {
             let is_dir = entry.mode == Mode::Gitlink;
             let is_meant = match self.is_left_out(key, entry) {
@@ -105,9 +107,13 @@ impl AddCommand<'_> {
             {
                 continue;
             }
-            changes.extend(look.change(key, entry)?);
+            match look.change(key, entry)? {
+                Some(change) => changes.push(change),
+                None if entry.skip_worktree || entry.assume_valid || is_dir => {}
+                None => same.push(key.clone()),
+            }
         }
-        Ok(changes)
+        Ok((changes, same))
     }
 
     /// Whether a path is outside the sparse checkout.

@@ -25,7 +25,7 @@ use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::AddOptions;
 use crate::work_tree::pathspec_file::PathspecSource;
-use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 use find::MatchedPaths;
 
 impl From<PathError> for Fatal {
@@ -81,7 +81,8 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     if lock.index_mut().unfold_in(repository.config(), &tree.top)? {
         sparse_index_expanded(call, repository.config())?;
     }
-    lock.index_mut().ask_monitor(repository.config(), &tree.top)?;
+    let start = || start_monitor(call, &repository, &tree.top);
+    lock.index_mut().ask_monitor(&repository, &tree.top, &start)?;
     let command = AddCommand {
         call,
         args,
@@ -185,7 +186,8 @@ impl AddCommand<'_> {
             self.specs.check_attributes()?;
             return Ok(batch);
         }
-        let MatchedPaths { changes, untracked, ignored } = self.find(lock.index())?;
+        let MatchedPaths { changes, same, untracked, ignored } = self.find(lock.index())?;
+        lock.index_mut().trust(&same);
         self.specs.check_attributes()?;
         self.write_messages();
         self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;

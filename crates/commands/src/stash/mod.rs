@@ -27,7 +27,7 @@ use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::text::subject_of;
-use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 
 /// The ref of the newest entry; older ones are in its reflog.
 const REF: &[u8] = b"refs/stash";
@@ -95,7 +95,8 @@ impl<'a> Context<'a> {
 
     /// Locks the index.
     fn open(&self) -> Result<StashSession<'a>, WorkError> {
-        let session = StashSession::begin(self.repository, &self.top)?;
+        let mut session = StashSession::begin(self.repository, &self.top)?;
+        session.ask_monitor(&|| start_monitor(self.call, self.repository, &self.top))?;
         let (top, prefix) = (Some(self.top.as_path()), &self.prefix);
         session.set_variables(&variables_of_filters(self.call, self.repository, top, prefix));
         Ok(session)

@@ -65,7 +65,8 @@ impl Update<'_> {
             _ => {}
         }
         self.options.force_write |= !is_on;
-        self.index().set_monitored(is_on);
+        let repository = self.repository;
+        self.index().set_monitored(is_on, repository.config());
         match self.options.verbose {
             true => say(self.call, if is_on { "fsmonitor enabled" } else { "fsmonitor disabled" }, b""),
             false => Ok(()),

@@ -20,7 +20,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
-use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded};
+use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
@@ -106,7 +106,8 @@ impl<'a> Update<'a> {
         let held = match lock {
             Ok(mut lock) => {
                 if let Some(tree) = &work_tree {
-                    lock.index_mut().ask_monitor(config, &tree.top)?;
+                    let start = || start_monitor(call, repository, &tree.top);
+                    lock.index_mut().ask_monitor(repository, &tree.top, &start)?;
                 }
                 HeldIndex::Locked(Box::new(lock))
             }

@@ -181,7 +181,12 @@ impl Update<'_> {
     ) -> Result<(), Unable> {
         let entry =
             IndexEntry { stat: seen.stat, assume_valid: self.assumes_unchanged, ..IndexEntry::new(id, mode) };
-        self.insert(path, 0, entry)
+        let is_new = self.index().get(path, 0).is_none();
+        self.insert(path, 0, entry)?;
+        if is_new {
+            self.index().trust_new(path);
+        }
+        Ok(())
     }
 
     /// Inserts an entry, if the options allow adding or replacing.

@@ -4,7 +4,9 @@ pub mod pathspec_file;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use packrace_os::trace;
 use packrace_store::{Config, Repository};
 use packrace_worktree::index::IndexError;
 
@@ -81,6 +83,17 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
 
 /// Why a repository of another hash cannot be added: its ids do not fit into the index.
 pub(crate) const OTHER_HASH: &str = "cannot add a submodule of a different hash algorithm";
+
+/// Starts git's file system monitor for a work tree, as git does; false if there is no git, or it cannot.
+pub(crate) fn start_monitor(call: &Call, repository: &Repository, top: &Path) -> bool {
+    let Some(mut git) = (call.git)() else { return false };
+    git.args(["fsmonitor--daemon", "start"]).current_dir(top);
+    git.env("GIT_DIR", repository.git_dir()).env("GIT_WORK_TREE", top);
+    git.envs(call.environment.for_hooks(&call.globals));
+    git.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let traced = trace::child_inside(&["git", "fsmonitor--daemon", "start"]);
+    trace::during(traced, || git.status()).is_ok_and(|status| status.success())
+}
 
 /// The hint that git gives when it expands the directories of a sparse index.
 pub(crate) fn sparse_index_expanded(call: &Call, config: &Config) -> Result<(), Fatal> {

@@ -85,8 +85,10 @@ pub struct IndexFile {
     pub resolve_undo: Vec<ResolveUndo>,
     /// The extension `UNTR` as read: names of files that are not in the index.
     pub untracked: Option<Vec<u8>>,
-    /// What a file system monitor has said; not of a split index.
+    /// What a file system monitor has said; of a split index once it is joined.
     pub monitored: Option<Monitored>,
+    /// The extension of a split index.
+    monitored_apart: Option<Vec<u8>>,
     /// The shared index that holds most entries.
     pub link: Option<Link>,
     /// Whether directories may replace the entries below them.
@@ -132,15 +134,15 @@ impl IndexFile {
             resolve_undo: Vec::new(),
             untracked: None,
             monitored: None,
+            monitored_apart: None,
             link: None,
             is_sparse: false,
             checksum,
         };
         decoder.extensions(&mut file)?;
-        match file.link {
-            None => check_order(&file.entries)?,
-            // Its positions are those of the joined index.
-            Some(_) => file.monitored = None,
+        if file.link.is_none() {
+            check_order(&file.entries)?;
+            file.read_monitored();
         }
         Ok(file)
     }
@@ -154,7 +156,15 @@ impl IndexFile {
         let own = std::mem::take(&mut self.entries);
         self.entries = split::join(own, shared.entries, &link)?;
         self.is_sparse |= shared.is_sparse;
-        check_order(&self.entries)
+        check_order(&self.entries)?;
+        self.read_monitored();
+        Ok(())
+    }
+
+    /// Its positions are those of all entries.
+    fn read_monitored(&mut self) {
+        let stored = self.monitored_apart.take();
+        self.monitored = stored.and_then(|stored| Monitored::decode(&stored, self.entries.len() as u32));
     }
 
     /// The objects that it keeps alive: blobs of entries, cached trees of directories, and blobs for undoing
@@ -294,7 +304,7 @@ impl<'a> Decoder<'a> {
                     file.link = Some(Link::decode(content, self.hash)?).filter(|link| !link.shared.is_null())
                 }
                 b"sdir" => file.is_sparse = true,
-                b"FSMN" => file.monitored = Monitored::decode(content, file.entries.len() as u32),
+                b"FSMN" => file.monitored_apart = Some(content.to_vec()),
                 // Offsets within this file.
                 b"EOIE" | b"IEOT" => {}
                 _ if signature[0].is_ascii_uppercase() => {}

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use packrace_object::HashKind;
 use packrace_testkit::{Git, Random};
 
@@ -12,6 +14,7 @@ fn parts_of(file: &IndexFile) -> IndexParts<'_> {
         resolve_undo: &file.resolve_undo,
         untracked: file.untracked.as_deref(),
         monitored: file.monitored.as_ref(),
+        is_sparse: file.is_sparse,
         link: file.link.as_ref(),
         skip_hash: file.checksum.is_null(),
     }
@@ -111,7 +114,18 @@ fn an_index_that_is_split() {
         file.join(shared.clone()).unwrap();
         assert_eq!(list(&file), git(dir, &["ls-files", "-s"]));
         // Split again, it is no longer than what git wrote, which may repeat entries of young files.
-        let split = split(file.entries.iter().map(|(key, entry)| (key, entry)), &base, checksum);
+        let entries = || file.entries.iter().map(|(key, entry)| (key, entry));
+        let split = super::split(entries(), &base, &HashSet::new(), checksum);
+        // An entry that was deleted once is an added one.
+        let deleted = HashSet::from([EntryKey::new(b"n50", 0)]);
+        let apart = super::split(entries(), &base, &deleted, checksum);
+        assert_eq!((apart.added, apart.entries.len()), (split.added + 1, split.entries.len() + 1));
+        let mut again = file.clone();
+        again.entries = apart.entries.iter().map(|(key, entry)| (key.clone(), **entry)).collect();
+        again.link = Some(apart.link.clone());
+        again.join(shared.clone()).unwrap();
+        assert_eq!(again.entries, file.entries);
+        assert_eq!(apart.link.deleted(base.len() as u32).unwrap().len(), 4);
         let parts = IndexParts { link: Some(&split.link), ..parts_of(&file) };
         let entries = split.entries.iter().map(|(key, entry)| (key, *entry));
         let (bytes, _) = encode(entries, file.version, &parts, hash);

@@ -1,5 +1,7 @@
 //! An index whose entries are mostly in another file (gitformat-index, "Split index").
 
+use std::collections::HashSet;
+
 use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::{EntryKey, IndexEntry, IndexFileError};
@@ -24,6 +26,11 @@ impl Link {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.shared.as_slice());
         out.extend_from_slice(&self.bitmaps);
+    }
+
+    /// The positions of deleted entries in a shared index of this length, which may have been added again.
+    pub fn deleted(&self, length: u32) -> Result<Vec<u32>, IndexFileError> {
+        Ok(self.bitmaps(length)?.0.iter_ones().collect())
     }
 
     /// The deleted and the replaced entries of a shared index of `length`.
@@ -56,10 +63,12 @@ pub struct Split<'a> {
     pub added: usize,
 }
 
-/// Compares an index with a shared one; both are in ascending order.
+/// Compares an index with a shared one; both are in ascending order. Entries that were deleted once stay so: if there is one again, it
+/// is an added one, as in git.
 pub fn split<'a>(
     entries: impl Iterator<Item = (&'a EntryKey, &'a IndexEntry)>,
     shared: &[(EntryKey, IndexEntry)],
+    deleted: &HashSet<EntryKey>,
     checksum: ObjectId,
 ) -> Split<'a> {
     let (mut delete, mut replace) = (Vec::new(), Vec::new());
@@ -71,6 +80,10 @@ pub fn split<'a>(
         }
         match shared.next_if(|(_, (old, _))| old == key) {
             None => added.push((key.clone(), entry)),
+            Some((position, _)) if deleted.contains(key) => {
+                delete.push(position);
+                added.push((key.clone(), entry));
+            }
             Some((_, (_, old))) if old == entry => {}
             Some((position, _)) => {
                 replace.push(position);

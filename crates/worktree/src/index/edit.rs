@@ -207,6 +207,9 @@ impl Index {
     fn remove_entry(&mut self, key: &EntryKey) {
         let Some(entry) = self.entries.remove(key) else { return };
         self.fresh.remove(key);
+        if let Some(shared) = &mut self.shared {
+            shared.deleted.insert(key.clone());
+        }
         let path = key.path();
         if let Some(side) = usize::from(key.stage()).checked_sub(1) {
             let undo = self.resolve_undo.entry(path.to_vec()).or_default();

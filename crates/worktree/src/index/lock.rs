@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use packrace_format::index_file::{IndexParts, encode, invalidate_untracked, split};
+use packrace_format::index_file::{IndexParts, encode, invalidate_untracked};
 use packrace_os::count::Role;
 use packrace_os::trace::{self, TraceRegion};
 use packrace_store::publish::{FileKind, LockFile, ObjectBatch, ObjectsStored, WritePolicy};
@@ -71,6 +71,7 @@ impl IndexLock {
     pub fn take_in(repository: &Repository, top: &Path) -> Result<Self, IndexError> {
         let mut lock = IndexLock::take(repository)?;
         lock.index.follow_untracked_setting(repository.config(), top)?;
+        lock.index.follow_monitor_setting(repository.config());
         // As in git, it is written for that alone.
         lock.index.is_changed |= lock.split.is_other(&lock.index);
         lock.unskip_present(repository.config(), top)?;
@@ -172,12 +173,11 @@ impl IndexLock {
         let expire = self.split.apply(&mut self.index, version)?;
         let folded = self.folded();
         let Index { entries, cache_tree, resolve_undo, untracked, shared, hash, .. } = &self.index;
-        let monitored = self.index.monitor.as_ref().filter(|_| shared.is_none());
-        let monitored = monitored.map(|monitor| match &folded {
+        let monitored = self.index.monitor.as_ref().map(|monitor| match &folded {
             None => monitor.stored(entries.iter()),
             Some(folded) => monitor.stored(folded.entries.iter().map(|(key, entry)| (key, entry))),
         });
-        let split = shared.as_ref().map(|shared| split(entries.iter(), &shared.entries, shared.checksum));
+        let split = shared.as_ref().map(|shared| shared.split(entries.iter()));
         let resolve_undo: Vec<ResolveUndo> = resolve_undo
             .iter()
             .map(|(path, stages)| ResolveUndo { path: path.clone(), stages: *stages })

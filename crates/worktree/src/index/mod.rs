@@ -2,10 +2,11 @@
 //!
 //! [`Index::read`] returns the current index, [`IndexLock::take`] the right to replace it. In memory an index
 //! is always complete: a split index is joined with its shared index, and directories of a sparse one are
-//! expanded. It is written in the version that it had, split if it was or `core.splitIndex` says so, without the
-//! extensions that only speed up reading (`EOIE`, `IEOT`), and without `sdir`; git recreates them.
+//! expanded. It is written in the version that it had, split if it was or `core.splitIndex` says so, sparse if
+//! `index.sparse` says so, without the extensions that only speed up reading (`EOIE`, `IEOT`); git recreates them.
 
 mod content;
+mod daemon;
 mod edit;
 mod error;
 mod fold;
@@ -56,6 +57,8 @@ pub struct Index {
     untracked: Option<Vec<u8>>,
     /// What a file system monitor has said of the entries.
     monitor: Option<Monitor>,
+    /// Whether the file has what one said, wanted or not.
+    was_monitored: bool,
     /// Directories in which a path was added or removed since `untracked` was written, and those above.
     stale_directories: BTreeSet<Vec<u8>>,
     /// If it is split.
@@ -91,13 +94,17 @@ impl Index {
                 source: std::io::Error::new(std::io::ErrorKind::NotFound, "No such file or directory"),
             };
             let (found, _) = read_file(&path_of_shared, hash)?.ok_or_else(missing)?;
-            shared = Some(Shared { checksum: found.checksum, entries: found.entries.clone() });
-            file.join(found)
-                .map_err(|source| IndexError::Damaged { path: path_of_shared.clone(), source })?;
+            let damaged = |source| IndexError::Damaged { path: path_of_shared.clone(), source };
+            let mut known = Shared::new(found.checksum, found.entries.clone());
+            let deleted = link.deleted(found.entries.len() as u32).map_err(damaged);
+            file.join(found).map_err(damaged)?;
+            known.deleted.extend(deleted?.iter().map(|at| known.entries[*at as usize].0.clone()));
+            shared = Some(known);
             // Its age counts from the last use. Whoever may only read need not change it.
             let _ = durable::touch(&path_of_shared, Role::WorkTree);
         }
         // As in git, it is forgotten if there is no monitor any more. Its positions are those of the file.
+        let was_monitored = file.monitored.is_some();
         let monitored = file.monitored.take().filter(|_| is_monitored(repository.config()));
         let mut monitor = monitored.map(|monitored| Monitor::new(monitored, &file.entries));
         let mut folded = (file.is_sparse && shared.is_none()).then(Vec::new);
@@ -113,6 +120,7 @@ impl Index {
             hash,
             version: Some(version),
             monitor,
+            was_monitored,
             entries: entries.into_iter().collect(),
             cache_tree,
             resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
@@ -137,6 +145,7 @@ impl Index {
             resolve_undo: BTreeMap::new(),
             untracked: None,
             monitor: None,
+            was_monitored: false,
             stale_directories: BTreeSet::new(),
             shared: None,
             splitting: None,

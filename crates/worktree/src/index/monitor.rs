@@ -1,7 +1,7 @@
 //! What a file system monitor has said of entries (gitformat-index, "File System Monitor cache").
 //!
-//! A hook is asked (githooks, "fsmonitor-watchman"), git's own daemon is not: then its last token stays, so that git learns of every
-//! change of a file since then. An entry that changed here counts as changed until its file has been compared.
+//! A hook is asked (githooks, "fsmonitor-watchman"), or git's own daemon. An entry that changed here counts as changed until its file has
+//! been compared.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -12,15 +12,16 @@ use std::process::Stdio;
 use std::time::SystemTime;
 
 use packrace_format::index_file::Monitored;
-use packrace_store::{Config, parse_boolean};
+use packrace_store::{Config, Repository, parse_boolean};
+
+use super::daemon::{self, NO_TOKEN};
+use super::{EntryKey, Index, IndexEntry, Mode};
 
 /// The path that stands for all others.
 const EVERYTHING: &[u8] = b"/";
 
 /// The longest answer of a hook that is read: behind one that is longer, all files are looked at.
-const MAX_ANSWER_BYTES: u64 = 256 << 20;
-
-use super::{EntryKey, Index, IndexEntry, Mode};
+pub(super) const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 /// The extension of an index in memory.
 #[derive(Debug, Clone)]
@@ -32,11 +33,38 @@ pub(super) struct Monitor {
     is_asked: bool,
 }
 
-/// What a hook says.
-struct MonitorAnswer {
-    token: Vec<u8>,
+/// What a monitor says.
+pub(super) struct MonitorAnswer {
+    pub(super) token: Vec<u8>,
     /// Ends of paths are NUL.
-    changed: Vec<u8>,
+    pub(super) changed: Vec<u8>,
+}
+
+/// Whom to ask (`core.fsmonitor`).
+enum Source {
+    /// Git's own daemon.
+    Daemon,
+    /// A program.
+    Hook(Vec<u8>),
+}
+
+impl Source {
+    fn of(config: &Config) -> Option<Self> {
+        let value = config.string("core.fsmonitor").filter(|value| !value.is_empty())?;
+        match parse_boolean(&value) {
+            None => Some(Source::Hook(value)),
+            Some(true) => Some(Source::Daemon),
+            Some(false) => None,
+        }
+    }
+
+    /// The token of those who know none. Git's is the time, in nanoseconds, for hooks.
+    fn first_token(&self) -> Vec<u8> {
+        match self {
+            Source::Daemon => NO_TOKEN.to_vec(),
+            Source::Hook(_) => token_of_now(),
+        }
+    }
 }
 
 impl Monitor {
@@ -65,19 +93,28 @@ impl Monitor {
 
 /// Whether there is a file system monitor (`core.fsmonitor`).
 pub fn is_monitored(config: &Config) -> bool {
-    let value = config.string("core.fsmonitor");
-    value.is_some_and(|value| !value.is_empty() && parse_boolean(&value) != Some(false))
+    Source::of(config).is_some()
 }
 
 impl Index {
     /// Begins to keep what a monitor says, of which nothing is known yet, or forgets it.
-    pub fn set_monitored(&mut self, is_on: bool) {
+    pub fn set_monitored(&mut self, is_on: bool, config: &Config) {
         if is_on && self.monitor.is_some() {
             return;
         }
         let dirty = || self.entries.keys().cloned().collect();
-        self.monitor = is_on.then(|| Monitor { token: token_of_now(), dirty: dirty(), is_asked: false });
+        let token = || Source::of(config).map_or_else(token_of_now, |source| source.first_token());
+        self.monitor = is_on.then(|| Monitor { token: token(), dirty: dirty(), is_asked: false });
         self.is_changed = true;
+    }
+
+    /// The same as the configuration says. As in git, the index is written for that alone.
+    pub(super) fn follow_monitor_setting(&mut self, config: &Config) {
+        let is_on = is_monitored(config);
+        self.is_changed |= self.was_monitored && !is_on;
+        if is_on && self.monitor.is_none() {
+            self.set_monitored(true, config);
+        }
     }
 
     /// Says whether the file of a stage 0 entry is as the entry says, if what a monitor says is kept.
@@ -89,26 +126,28 @@ impl Index {
         }
     }
 
-    /// Asks the hook of `core.fsmonitor` which files have changed, if the index keeps what it says. All have, if it fails.
-    pub fn ask_monitor(&mut self, config: &Config, top: &Path) -> Result<(), packrace_store::Error> {
-        let hook = config.string("core.fsmonitor").filter(|value| parse_boolean(value).is_none());
-        // Where the case of names does not count, what a hook calls a file need not be what the index calls it.
-        let hook = hook.filter(|_| config.boolean("core.ignoreCase").is_ok_and(|folds| folds != Some(true)));
-        let (Some(hook), Some(monitor)) = (hook, &mut self.monitor) else { return Ok(()) };
-        let versions: &[u8] = match config.integer("core.fsmonitorHookVersion")? {
-            Some(1) => b"1",
-            Some(2) => b"2",
-            None | Some(-1) => b"21",
-            Some(other) => {
-                let must = "Must be 1 or 2.";
-                tracing::warn!("Invalid hook version '{other}' in core.fsmonitorhookversion. {must}");
-                b"21"
+    /// Asks the monitor of `core.fsmonitor` which files have changed, if the index keeps what it says. All have, if it fails.
+    /// `start_daemon` starts git's own if it is to be asked and does not run, or returns false.
+    pub fn ask_monitor(
+        &mut self,
+        repository: &Repository,
+        top: &Path,
+        start_daemon: &dyn Fn() -> bool,
+    ) -> Result<(), packrace_store::Error> {
+        let config = repository.config();
+        // Where the case of names does not count, what a monitor calls a file need not be what the index calls it.
+        let folds_case = config.boolean("core.ignoreCase")?.unwrap_or(false);
+        let source = Source::of(config).filter(|_| !folds_case);
+        let (Some(source), Some(monitor)) = (source, &mut self.monitor) else { return Ok(()) };
+        let answer = match &source {
+            Source::Daemon => daemon::ask(repository.git_dir(), &monitor.token, start_daemon),
+            Source::Hook(hook) => {
+                let (versions, now) = (versions_of_hook(config)?, token_of_now());
+                versions.iter().find_map(|version| ask(hook, top, *version, &monitor.token, &now))
             }
         };
-        let now = token_of_now();
-        let answer = versions.iter().find_map(|version| ask(&hook, top, *version, &monitor.token, &now));
-        let MonitorAnswer { token, changed } =
-            answer.unwrap_or(MonitorAnswer { token: now, changed: EVERYTHING.to_vec() });
+        let unknown = || MonitorAnswer { token: source.first_token(), changed: EVERYTHING.to_vec() };
+        let MonitorAnswer { token, changed } = answer.unwrap_or_else(unknown);
         (monitor.token, monitor.is_asked) = (token, true);
         for path in changed.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let dir = path.strip_suffix(b"/").unwrap_or(path);
@@ -119,6 +158,14 @@ impl Index {
         Ok(())
     }
 
+    /// Says that the file of a stage 0 entry was read for it. As in git, that counts where the path is new, of regular files.
+    pub fn trust_new(&mut self, path: &[u8]) {
+        let is_file = self.get(path, 0).is_some_and(|entry| entry.mode.is_file() && !entry.intent_to_add);
+        if is_file {
+            self.trust(&[EntryKey::new(path, 0)]);
+        }
+    }
+
     /// Whether the monitor has just said that the file of a stage 0 entry is as the entry says.
     pub(crate) fn is_unchanged(&self, path: &[u8], entry: &IndexEntry) -> bool {
         let is_file = entry.mode != Mode::Gitlink && !entry.intent_to_add;
@@ -127,7 +174,7 @@ impl Index {
     }
 
     /// Says that files which have been looked at since the monitor was asked are as their entries say.
-    pub(super) fn trust(&mut self, compared: &[EntryKey]) {
+    pub fn trust(&mut self, compared: &[EntryKey]) {
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.is_asked) else { return };
         for key in compared {
             self.is_changed |= monitor.dirty.remove(key);
@@ -140,6 +187,20 @@ impl Index {
             monitor.dirty.insert(key.clone());
         }
     }
+}
+
+/// The versions to ask a hook in, in this order (`core.fsmonitorHookVersion`).
+fn versions_of_hook(config: &Config) -> Result<&'static [u8], packrace_store::Error> {
+    Ok(match config.integer("core.fsmonitorHookVersion")? {
+        Some(1) => b"1",
+        Some(2) => b"2",
+        None | Some(-1) => b"21",
+        Some(other) => {
+            let must = "Must be 1 or 2.";
+            tracing::warn!("Invalid hook version '{other}' in core.fsmonitorhookversion. {must}");
+            b"21"
+        }
+    })
 }
 
 /// Git's first token is the time, in nanoseconds; so is every one of a hook of version 1, which gives none.
@@ -229,6 +290,7 @@ mod tests {
         check(Index::mark_changed, "h a h b h c ");
         check(|index| assert!(index.set_executable(b"b", true)), "h a H b h c ");
         check(|index| assert!(index.remove(b"a")), "h b h c ");
+        check(|index| index.set_split(true), "h a h b h c ");
         let copy = |index: &mut Index| {
             let entry = *index.get(b"a", 0).unwrap();
             index.insert(b"a0", 0, entry);
@@ -241,12 +303,13 @@ mod tests {
             index.mark_changed();
         };
         check(doubted, "h a H b h c ");
-        check(|index| index.set_monitored(true), "h a h b h c ");
+        let config = Config::of_file(Path::new("/dev/null")).unwrap();
+        check(|index| index.set_monitored(true, &config), "h a h b h c ");
     }
 
     #[test]
-    fn nothing_is_kept_of_what_git_numbers_otherwise() {
-        check(|index| index.set_monitored(false), "H a H b H c ");
-        check(|index| index.set_split(true), "H a H b H c ");
+    fn nothing_is_kept_where_that_is_asked_for() {
+        let config = Config::of_file(Path::new("/dev/null")).unwrap();
+        check(|index| index.set_monitored(false, &config), "H a H b H c ");
     }
 }

@@ -1,9 +1,10 @@
 //! An index in two files: what has changed, and a shared index that stays (git-update-index, "Split index").
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use packrace_format::index_file::{EntryKey, IndexEntry, IndexParts, encode, split};
+use packrace_format::index_file::{EntryKey, IndexEntry, IndexParts, Split, encode, split};
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
@@ -23,6 +24,22 @@ pub(super) struct Shared {
     pub(super) checksum: ObjectId,
     /// In ascending order.
     pub(super) entries: Vec<(EntryKey, IndexEntry)>,
+    /// Those that were deleted, even if they were added again.
+    pub(super) deleted: HashSet<EntryKey>,
+}
+
+impl Shared {
+    pub(super) fn new(checksum: ObjectId, entries: Vec<(EntryKey, IndexEntry)>) -> Self {
+        Shared { checksum, entries, deleted: HashSet::new() }
+    }
+
+    /// What an index holds beside it.
+    pub(super) fn split<'a>(
+        &self,
+        entries: impl Iterator<Item = (&'a EntryKey, &'a IndexEntry)>,
+    ) -> Split<'a> {
+        split(entries, &self.entries, &self.deleted, self.checksum)
+    }
 }
 
 /// What `core.splitIndex` says; as in git, a wrong value says nothing.
@@ -129,7 +146,7 @@ impl SplitRules {
                 MAX_PERCENT_CHANGE as usize
             }
         };
-        let added = split(index.entries.iter(), &shared.entries, shared.checksum).added;
+        let added = shared.split(index.entries.iter()).added;
         added * 100 <= index.entries.len() * max_percent
     }
 
@@ -148,7 +165,7 @@ impl SplitRules {
         publish_file(&self.path(&checksum), &bytes, FileKind::WorkTreeIndex, self.policy)
             .map_err(IndexError::Unwritten)?;
         let entries = index.entries.iter().map(|(key, entry)| (key.clone(), *entry)).collect();
-        Ok(Shared { checksum, entries })
+        Ok(Shared::new(checksum, entries))
     }
 
     fn path(&self, checksum: &ObjectId) -> PathBuf {

@@ -176,6 +176,12 @@ impl<'a> StashSession<'a> {
         self.files.refresh(self.lock.index_mut())
     }
 
+    /// [`Index::ask_monitor`].
+    pub fn ask_monitor(&mut self, start_daemon: &dyn Fn() -> bool) -> Result<(), WorkError> {
+        let top = self.files.tree.top();
+        Ok(self.lock.index_mut().ask_monitor(self.repository, top, start_daemon)?)
+    }
+
     /// [`Index::unfold_in`].
     pub fn unfold_in(&mut self, config: &Config, top: &Path) -> Result<bool, WorkError> {
         Ok(self.lock.index_mut().unfold_in(config, top)?)

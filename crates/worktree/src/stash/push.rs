@@ -357,7 +357,7 @@ impl StashSession<'_> {
                 None => true,
                 Some(_) if entry.skip_worktree || entry.assume_valid => false,
                 Some(_) => {
-                    let comparison = self.files.compare(self.lock.index(), &path, &entry)?;
+                    let comparison = self.files.look_and_compare(self.lock.index(), &path, &entry)?;
                     matches!(comparison, FileComparison::Same | FileComparison::Touched(_))
                 }
             };
@@ -465,7 +465,7 @@ impl StashSession<'_> {
             };
         };
         let entry = self.lock.index().get(path, 0).copied().expect("it is staged");
-        let seen = match self.files.compare(self.lock.index(), path, &entry)? {
+        let seen = match self.files.look_and_compare(self.lock.index(), path, &entry)? {
             FileComparison::Same | FileComparison::Touched(_) => return Ok(Ok(Unstaged::AsHead)),
             FileComparison::Gone => return refused("No such file or directory"),
             FileComparison::Changed(seen) => seen,
