@@ -678,6 +678,7 @@ stock ls-files --sparse --stage -t
 
 ## a file system monitor, of what is new
 # state: no-log-of-HEAD no-pseudorefs
+# exits: 1
 mkdir d
 for file in a b c d/x d/y; do echo $file >$file; done
 touch -d 2005-01-01 a b c d/*

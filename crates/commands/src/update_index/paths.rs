@@ -146,6 +146,7 @@ impl Update<'_> {
             // The entry is up to date.
             let looks_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
             let is_same = match looks_same && index.is_racy(&entry) {
+                _ if index.is_unchanged(path, &entry) => true,
                 false => looks_same,
                 true => match contents.blob(index, path, seen, None) {
                     Ok(id) => id == entry.id,

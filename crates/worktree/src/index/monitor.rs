@@ -167,7 +167,7 @@ impl Index {
     }
 
     /// Whether the monitor has just said that the file of a stage 0 entry is as the entry says.
-    pub(crate) fn is_unchanged(&self, path: &[u8], entry: &IndexEntry) -> bool {
+    pub fn is_unchanged(&self, path: &[u8], entry: &IndexEntry) -> bool {
         let is_file = entry.mode != Mode::Gitlink && !entry.intent_to_add;
         let asked = self.monitor.as_ref().filter(|monitor| monitor.is_asked && is_file);
         asked.is_some_and(|monitor| !monitor.dirty.contains(&EntryKey::new(path, 0)))
