@@ -31,6 +31,7 @@ fuzz_target!(|input: &[u8]| {
                 resolve_undo: &found.resolve_undo,
                 untracked: found.untracked.as_deref(),
                 monitored: found.monitored.as_ref(),
+                is_sparse: found.is_sparse,
                 link: None,
                 skip_hash: way & 4 == 0,
             };

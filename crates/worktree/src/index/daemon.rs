@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use packrace_protocol::wire::pkt_line::{Decoder, PktLine, write_data};
 
-use super::monitor::{MAX_ANSWER_BYTES, MonitorAnswer};
+use super::answer::{MAX_ANSWER_BYTES, MonitorAnswer};
 
 /// The token of those who know none.
 pub(super) const NO_TOKEN: &[u8] = b"builtin:fake";
@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn answers_are_whole_or_none() {
-        check(b"000ebuiltin:2\00000", Some((b"builtin:2", b"\0")));
-        check(b"000ebuiltin:2\0000ce\0e/f\0a\00000", Some((b"builtin:2", b"\0e\0e/f\0a\0")));
-        check(b"000ebuiltin:2\00006/\00000", Some((b"builtin:2", b"\0/\0")));
-        check(b"000ebuiltin:2\0000ce\0e/f\0a\0", None);
+        check(b"000ebuiltin:2\x000000", Some((b"builtin:2", b"\0")));
+        check(b"000ebuiltin:2\x00000ce\0e/f\0a\x000000", Some((b"builtin:2", b"\0e\0e/f\0a\0")));
+        check(b"000ebuiltin:2\x000006/\x000000", Some((b"builtin:2", b"\0/\0")));
+        check(b"000ebuiltin:2\x00000ce\0e/f\0a\0", None);
         check(b"000ebuiltin:2\0", None);
         check(b"000dbuiltin:20000", None);
-        check(b"0009junk\00000", None);
-        check(b"0011builtin:fake\00000", None);
+        check(b"0009junk\x000000", None);
+        check(b"0011builtin:fake\x000000", None);
         check(b"0000", None);
         check(b"", None);
         check(b"zzzz", None);

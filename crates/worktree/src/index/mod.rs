@@ -5,6 +5,7 @@
 //! expanded. It is written in the version that it had, split if it was or `core.splitIndex` says so, sparse if
 //! `index.sparse` says so, without the extensions that only speed up reading (`EOIE`, `IEOT`); git recreates them.
 
+mod answer;
 mod content;
 mod daemon;
 mod edit;

@@ -14,14 +14,12 @@ use std::time::SystemTime;
 use packrace_format::index_file::Monitored;
 use packrace_store::{Config, Repository, parse_boolean};
 
+use super::answer::{MAX_ANSWER_BYTES, MonitorAnswer};
 use super::daemon::{self, NO_TOKEN};
 use super::{EntryKey, Index, IndexEntry, Mode};
 
 /// The path that stands for all others.
 const EVERYTHING: &[u8] = b"/";
-
-/// The longest answer of a hook that is read: behind one that is longer, all files are looked at.
-pub(super) const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 /// The extension of an index in memory.
 #[derive(Debug, Clone)]
@@ -31,13 +29,6 @@ pub(super) struct Monitor {
     dirty: HashSet<EntryKey>,
     /// Whether the monitor was asked since the index was read.
     is_asked: bool,
-}
-
-/// What a monitor says.
-pub(super) struct MonitorAnswer {
-    pub(super) token: Vec<u8>,
-    /// Ends of paths are NUL.
-    pub(super) changed: Vec<u8>,
 }
 
 /// Whom to ask (`core.fsmonitor`).
