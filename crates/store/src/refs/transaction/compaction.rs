@@ -48,6 +48,9 @@ pub(super) fn geometrically(dir: &Path, writes: &RefWrites, hash: HashKind) -> R
 
 /// Merges all tables.
 pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
+    if !dir.is_dir() {
+        return Err(RefError::Conflict("unable to compact stack: I/O error".to_owned()));
+    }
     let lock = lock_list(dir, writes)?;
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
