@@ -960,3 +960,12 @@ added --sparse --renormalize .
 stock fsck --no-dangling
 stock sparse-checkout disable
 stock status --short
+
+## paths outside, some of which cannot be reached
+# exits: any
+history 2
+for path in /nonexistent/x /nonexistent /nonexistent/ /dev/null/x ../x /tmp/../nonexistent/x; do
+    git add $path
+    git update-index --add $path
+    git stash push $path
+done

@@ -410,3 +410,18 @@ git reflog drop main 2>/dev/null
 unset GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0
 rm .git/reftable/tables.list.lock
 git reflog main
+
+## reflogs that are not there, and numbers that are dates
+# needs git: 2.55
+# exits: 128 128 128
+history 3
+git branch b
+stock reflog drop refs/heads/b
+git reflog show 'b@{1}'
+git reflog show 'b@{now}'
+git reflog show b
+git reflog show 'main@{1700000000}'
+git reflog show 'main@{9}'
+stock reflog drop HEAD
+git reflog -1
+git reflog show @

@@ -90,13 +90,17 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
         None => {
             let last = resolved(&ref_name(repository, &name)?.ok_or_else(unknown)?)?;
             let Some(last) = last.filter(|last| log_of(&last.name).is_ok_and(|log| log.is_some())) else {
+                if first.is_some() {
+                    return Err(unknown());
+                }
                 return Ok(ShownLog { name, is_dated, entries: Vec::new(), since: None });
             };
             last.name
         }
     };
     // Git tells other names in full.
-    let is_told = [&b""[..], b"refs/", b"refs/heads/"].iter().any(|dir| full == [dir, &name[..]].concat());
+    let is_told = name == b"HEAD"
+        || [&b""[..], b"refs/", b"refs/heads/"].iter().any(|dir| full == [dir, &name[..]].concat());
     let name = if is_told { name } else { full.clone() };
     let mut log = log_of(&full)?.unwrap_or_default();
     if log.is_empty()
@@ -110,7 +114,10 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
     let told =
         if typed.starts_with(b"@{") { name.strip_prefix(b"refs/heads/").unwrap_or(&name) } else { &name };
     let (shown, since) = shown_count(&full, told, &log, first)?;
-    log.truncate(shown);
+    // As in git, such a number is a time for whoever looks for one entry, and the number of none for a list.
+    let is_number = |(_, spec): (&[u8], &[u8])| spec.iter().all(u8::is_ascii_digit);
+    let is_beyond = is_dated == Some(true) && entry(typed).is_some_and(is_number);
+    log.truncate(if is_beyond { 0 } else { shown });
     let mut entries = Vec::new();
     for (position, change) in log.into_iter().enumerate() {
         let is_commit = !change.new.is_null()

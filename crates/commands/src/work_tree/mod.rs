@@ -9,6 +9,7 @@ use std::process::Stdio;
 use packrace_os::trace;
 use packrace_store::{Config, Repository};
 use packrace_worktree::index::IndexError;
+use packrace_worktree::paths::said_of_outside;
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, named_git_dir, repository_as_it_is};
@@ -170,10 +171,7 @@ impl WorkTree {
 
     /// A typed path, relative to the top; a trailing slash stays: it marks a directory.
     pub fn path(&self, typed: &[u8]) -> Result<Vec<u8>, Fatal> {
-        let outside = || {
-            let (typed, top) = (String::from_utf8_lossy(typed), self.top.display());
-            Fatal::new(format!("'{typed}' is outside repository at '{top}'"))
-        };
+        let outside = || Fatal::new(said_of_outside(typed, self.top.as_os_str().as_bytes()));
         let below = match typed.strip_prefix(b"/") {
             None => [self.prefix.as_slice(), typed].concat(),
             Some(_) => self.below_top(typed).ok_or_else(outside)?,

@@ -1,6 +1,9 @@
 //! Which objects a client may want: docs/decisions/0005-wants.md.
 
+use std::sync::Arc;
+
 use packrace_object::ObjectId;
+use packrace_pack::RequestObjects;
 use packrace_pack::reach::{Reached, first_unreached};
 use packrace_protocol::Refusal;
 use packrace_store::refs::is_ref_name;
@@ -26,6 +29,9 @@ impl Upload<'_> {
                 absent = Some(*want);
             }
         }
+        if may_be_any && absent.is_some() && self.fetch_absent(wants)? {
+            absent = None;
+        }
         // If objects may exist without being shown, the order of errors must not reveal which do.
         if let Some(want) = absent.filter(|_| may_be_any || !is_v2) {
             return Err(Refusal::not_our_ref(&want).into());
@@ -50,6 +56,23 @@ impl Upload<'_> {
             Some(want) => Err(Refusal::not_our_ref(&want).into()),
             None => Ok(()),
         }
+    }
+
+    /// Fetches wanted objects that a partial clone lacks, if it may (`GIT_NO_LAZY_FETCH=0`); returns whether all are there.
+    fn fetch_absent(&mut self, wants: &[ObjectId]) -> Result<bool, Error> {
+        let snapshot = self.request_objects.snapshot();
+        if !snapshot.fetches_on_read() {
+            return Ok(false);
+        }
+        let mut absent = Vec::new();
+        for want in wants {
+            if !self.request_objects.contains_now(want)? {
+                absent.push(*want);
+            }
+        }
+        let Ok(fetched) = snapshot.fetch_missing(&absent) else { return Ok(false) };
+        self.request_objects = Arc::new(RequestObjects::new(fetched));
+        Ok(true)
     }
 
     /// The objects that a client may ask about, if not all: answers must not reveal others.

@@ -8,7 +8,7 @@ use gix_glob::wildmatch::Mode;
 
 use super::attributes::{Condition, PathAttributes};
 use super::magic::{self, Magic};
-use super::{PathError, directories_above, path_of};
+use super::{PathError, directories_above, path_of, said_of_outside};
 
 /// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and similar).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -417,9 +417,9 @@ fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> R
     }
     let is_glob = magic.is_glob || (defaults.glob && !magic.is_literal);
     let prefix = if magic.is_top { &b""[..] } else { prefix };
-    let outside = || {
-        let (rest, top) = (String::from_utf8_lossy(rest), String::from_utf8_lossy(top));
-        PathError::Spec(format!("{}: '{rest}' is outside repository at '{top}'", shown()))
+    let outside = || match said_of_outside(rest, top) {
+        said if said.starts_with("Invalid path") => PathError::Spec(said),
+        said => PathError::Spec(format!("{}: {said}", shown())),
     };
     let (path, prefix_bytes) = match magic.prefix_bytes {
         Some(bytes) => {
