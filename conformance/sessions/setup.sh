@@ -667,3 +667,15 @@ git write-tree
 git commit-graph write
 git for-each-ref
 GIT_ATTR_NOSYSTEM=yes git stash
+
+## extensions of values that are none
+# exits: 128 128 128 128
+history 1
+stock config core.repositoryFormatVersion 1
+cp .git/config kept
+for line in 'objectFormat = foo' refStorage 'refStorage = foo' objectFormat; do
+    printf '[extensions]\n\t%s\n' "$line" >>.git/config
+    git show-ref
+    cp kept .git/config
+done
+rm kept

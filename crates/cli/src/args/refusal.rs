@@ -55,6 +55,12 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues => {
             refused(format!("error: option `{}' takes no value\n", typed_name(&option_name(error), argv)))
         }
+        ErrorKind::UnknownArgument
+            if words(argv).starts_with(&["refs".into(), "verify".into()])
+                && !invalid_argument(error).starts_with('-') =>
+        {
+            refused("usage: 'git refs verify' takes no arguments\n".to_owned())
+        }
         ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
             // Git's usage goes elsewhere here: to standard output.
             text if text.starts_with("error: ambiguous") => refused(text),

@@ -20,7 +20,7 @@ pub use self::tls::TlsOptions;
 use super::{CredentialSource, Error, Scheme, ServerConnection, Timeouts, Url};
 
 /// Maximum number of redirects of the first request.
-const MAX_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 20;
 
 /// Longest error text of a server that is shown.
 const MAX_WORDS: usize = 16 << 10;

@@ -177,7 +177,7 @@ fn find_once(call: &Call, options: OpenOptions) -> Result<Option<FoundRepository
             // As in git, what is only named so is passed by.
             Err(error) if error.is_no_repository() => Ok(None),
             opened => {
-                let repository = opened?;
+                let repository = opened.map_err(|error| found.shown_in(error.into()))?;
                 check_bare(&repository, found)?;
                 // Not a file that leads elsewhere.
                 let shown = found.shown.filter(|_| repository.git_dir() == found.git_dir);
@@ -254,6 +254,16 @@ struct Candidate<'a> {
     work_tree: Option<&'a Path>,
     /// What git calls it, if not by its path: git goes to the top of the work tree.
     shown: Option<&'static str>,
+}
+
+impl Candidate<'_> {
+    /// An error of opening it, with the name that git gives its files.
+    fn shown_in(&self, mut error: Fatal) -> Fatal {
+        if let Some(shown) = self.shown.filter(|_| error.message.starts_with("bad config line")) {
+            error.message = error.message.replacen(&*self.git_dir.to_string_lossy(), shown, 1);
+        }
+        error
+    }
 }
 
 /// Searches from the current directory upwards for what can be opened.

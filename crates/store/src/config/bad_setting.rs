@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::entry::ConfigEntry;
-use super::{Config, ConfigScope, includes};
+use super::{Config, ConfigScope, includes, normalized};
 use crate::error::{Error, Reason};
 
 impl Config {
@@ -14,10 +14,23 @@ impl Config {
             entry.value.is_none() && entry.scope == ConfigScope::Local && names.contains(&&*entry.name)
         };
         let Some(entry) = self.entries.iter().find(missing) else { return Ok(()) };
-        let why = format!("missing value for '{}'", entry.name_text());
+        Err(self.bad_line(entry, format!("missing value for '{}'", entry.name_text())))
+    }
+
+    /// That what the repository sets under this name, which git reads to open it, is wrong, and why.
+    pub(crate) fn bad_to_open(&self, name: &str, why: String) -> Error {
+        let name = normalized(name);
+        let of_repository = |entry: &&ConfigEntry| entry.scope == ConfigScope::Local && entry.name == name;
+        match self.entries.iter().rfind(of_repository) {
+            Some(entry) => self.bad_line(entry, why),
+            None => Reason::Refused(why).into(),
+        }
+    }
+
+    fn bad_line(&self, entry: &ConfigEntry, why: String) -> Error {
         let path = self.opened_file(entry).unwrap_or_default();
         let place = format!("bad config line {} in file {}", line(entry), path.display());
-        Err(Reason::Setting { why, place }.into())
+        Reason::Setting { why, place }.into()
     }
 }
 

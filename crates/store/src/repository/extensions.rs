@@ -40,17 +40,16 @@ impl RepositoryFormat {
                     too_new.push(name);
                 }
                 "objectformat" => {
-                    format.hash = match bytes_of(&name, value)?.as_slice() {
+                    format.hash = match bytes_of(config, &name, value)?.as_slice() {
                         b"sha1" => HashKind::Sha1,
                         b"sha256" => HashKind::Sha256,
-                        other => return Err(invalid(&name, &String::from_utf8_lossy(other))),
+                        other => return Err(invalid(config, &name, other)),
                     };
                     too_new.push(name);
                 }
                 "refstorage" => {
-                    let value = bytes_of(&name, value)?;
-                    format.refs = RefStorage::parse(&value)
-                        .map_err(|_| invalid(&name, &String::from_utf8_lossy(&value)))?;
+                    let value = bytes_of(config, &name, value)?;
+                    format.refs = RefStorage::parse(&value).map_err(|_| invalid(config, &name, &value))?;
                     too_new.push(name);
                 }
                 _ => unknown.push(name),
@@ -86,12 +85,14 @@ fn branch_of(git_dir: &Path) -> Result<Option<Vec<u8>>, Error> {
     })
 }
 
-fn bytes_of(name: &str, value: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
-    value.ok_or_else(|| refused(format!("missing value for 'extensions.{name}'")))
+fn bytes_of(config: &Config, name: &str, value: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
+    let name = format!("extensions.{name}");
+    value.ok_or_else(|| config.bad_to_open(&name, format!("missing value for '{name}'")))
 }
 
-fn invalid(name: &str, value: &str) -> Error {
-    refused(format!("invalid value for 'extensions.{name}': '{value}'"))
+fn invalid(config: &Config, name: &str, value: &[u8]) -> Error {
+    let (name, value) = (format!("extensions.{name}"), String::from_utf8_lossy(value));
+    config.bad_to_open(&name, format!("invalid value for '{name}': '{value}'"))
 }
 
 fn list(what: &str, names: &[String]) -> String {
@@ -102,8 +103,4 @@ fn list(what: &str, names: &[String]) -> String {
 
 fn unknown_format(text: String) -> Error {
     Reason::UnknownFormat(text).into()
-}
-
-fn refused(text: String) -> Error {
-    Reason::Refused(text).into()
 }

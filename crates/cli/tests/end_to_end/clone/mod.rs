@@ -273,7 +273,7 @@ fn answers_of_http_servers_in_gits_words() {
     let base = |path: &str| format!("http://{}/{path}", web.address);
     let words = format!("{}/ is not a smart git server: it answered with 'text/html'", base("plain/a.git"));
     refused("plain/a.git", &words);
-    let words = format!("unable to access '{}/': Maximum (5) redirects followed", base("loop/a.git"));
+    let words = format!("unable to access '{}/': Maximum (20) redirects followed", base("loop/a.git"));
     refused("loop/a.git", &words);
 }
 
