@@ -55,15 +55,9 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues => {
             refused(format!("error: option `{}' takes no value\n", typed_name(&option_name(error), argv)))
         }
-        ErrorKind::UnknownArgument
-            if words(argv).starts_with(&["refs".into(), "verify".into()])
-                && !invalid_argument(error).starts_with('-') =>
-        {
-            refused("usage: 'git refs verify' takes no arguments\n".to_owned())
-        }
         ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
             // Git's usage goes elsewhere here: to standard output.
-            text if text.starts_with("error: ambiguous") => refused(text),
+            text if text.starts_with("error: ambiguous") || text.starts_with("usage: ") => refused(text),
             text => usage(text),
         },
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -154,6 +148,9 @@ fn unknown(option: &str, argv: &[OsString]) -> String {
             Some(switch) => unknown_switch(switch, argv),
             None if words(argv).first().is_some_and(|name| name == "receive-pack") => {
                 "fatal: too many arguments\n\n".to_owned()
+            }
+            None if words(argv).starts_with(&["refs".into(), "verify".into()]) => {
+                "usage: 'git refs verify' takes no arguments\n".to_owned()
             }
             None => String::new(),
         };

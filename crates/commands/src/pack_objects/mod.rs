@@ -57,16 +57,8 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage_of("pack-objects"));
     }
-    // With every other policy, missing objects stay missing, but for those that are listed.
-    let may_fetch = reads_objects(args) || matches!(gaps(args), Ok(MissingObjects::Errors));
-    let mut open = if may_fetch { call.fetching_options()? } else { call.open_options()? };
-    if args.no_use_bitmap_index {
-        open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
-    }
-    let mut repository = repository_with(call, open)?;
-    if reads_revisions(args) {
-        repository = with_refs(repository)?;
-    }
+    let may_fetch = may_fetch(args);
+    let repository = open(call, args, may_fetch)?;
     refuse_what_is_incompatible(args)?;
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     let settings = settings(call, args, &repository)?;
@@ -528,6 +520,20 @@ fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fat
         (None, Ok(..0 | 3..)) => Err(Fatal::new(format!("unsupported index version {text}"))),
         _ => Err(Fatal::new(format!("bad index version '{text}'"))),
     }
+}
+
+/// With every other policy, missing objects stay missing, but for those that are listed.
+fn may_fetch(args: &PackObjectsOptions) -> bool {
+    reads_objects(args) || matches!(gaps(args), Ok(MissingObjects::Errors))
+}
+
+fn open(call: &Call, args: &PackObjectsOptions, may_fetch: bool) -> Result<Repository, Fatal> {
+    let mut open = if may_fetch { call.fetching_options()? } else { call.open_options()? };
+    if args.no_use_bitmap_index {
+        open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
+    }
+    let repository = repository_with(call, open)?;
+    if reads_revisions(args) { with_refs(repository) } else { Ok(repository) }
 }
 
 /// Annotated tags below `refs/tags/`, each with its peeled object.

@@ -79,8 +79,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let cruft = cruft_packing(args, config)?;
-    let repacked = traced::write(args, &cruft, &request_objects, &request, &progress);
+    let repacked = traced::write(args, &cruft_packing(args, config)?, &request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &repository, &progress, error))?;
     progress.finish();
     let asks_bitmap = bitmaps == Bitmaps::Asked && !writes_midx && plan.scope != Scope::Loose;

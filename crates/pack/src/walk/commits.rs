@@ -85,6 +85,10 @@ impl<'a> Commits<'a> {
         LoadedCommits { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
     }
 
+    pub(crate) fn request_objects(&self) -> &'a RequestObjects {
+        self.request_objects
+    }
+
     /// The number of a commit, if it is loaded.
     pub(crate) fn number(&self, ix: ObjectNo) -> Option<CommitNo> {
         self.numbers.get(&ix).copied()

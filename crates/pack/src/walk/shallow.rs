@@ -108,6 +108,12 @@ pub fn boundary(
             reach
         }
     };
+    changes(&mut commits, &client, &reach)
+}
+
+/// What changes for a client with these shallow commits that will have this part of history.
+fn changes(commits: &mut Commits<'_>, client: &[ObjectNo], reach: &ClientHistory) -> Result<Boundary, Error> {
+    let request_objects = commits.request_objects();
     let known: HashSet<ObjectNo> = client.iter().copied().collect();
     let mut answer = Boundary::default();
     let new = reach.shallow.iter().filter(|ix| !known.contains(ix));
