@@ -688,3 +688,16 @@ printf '[uploadpack]\n\tblobPackfileUri\n' >src/.git/more
 stock -C src config --unset uploadpack.blobPackfileUri
 stock -C src config include.path more
 echo HEAD | git -C src pack-objects --revs --uri-protocol=https --stdout -q | wc -c
+
+## wanted by name, of a partial clone that may fetch
+# state: no-fsck no-objects
+# masks: order
+history 3 origin
+stock -C origin config uploadpack.allowAnySHA1InWant true
+stock -C origin config uploadpack.allowFilter true
+stock clone -q --bare --filter=blob:none "file://$PWD/origin" from.git
+stock -C from.git config uploadpack.allowFilter true
+blob=$(stock -C origin rev-parse HEAD:dir1/file1)
+repository to
+GIT_NO_LAZY_FETCH=0 git -C to fetch -q "file://$PWD/from.git" "$blob"
+stock -C to cat-file -t "$blob"

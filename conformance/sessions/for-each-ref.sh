@@ -691,3 +691,10 @@ for name in file blob; do
     git -c mailmap.$name for-each-ref --format='%(authorname)'
     git -c mailmap.$name for-each-ref --sort=authoremail:mailmap
 done
+
+## a mailmap that names the committer only
+# needs git: 2.55
+history 2
+echo 'New <new@example.com> <committer@example.com>' >.mailmap
+git for-each-ref --format='%(authorname:mailmap) %(committername:mailmap) %(committeremail:mailmap) %(creator:mailmap)'
+git reflog -1 --format='%aN %cN %cE'

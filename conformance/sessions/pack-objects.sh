@@ -653,3 +653,13 @@ git -c 'pack.island=refs/heads/(.*)' repack -adfiq
 for name in root one two; do
     stock rev-parse $name:file
 done | stock cat-file --batch-check='%(objectsize) %(deltabase)'
+
+## filters and versions of indexes that make no sense, before anything else
+# exits: 128 128 128 128
+history 1
+stock rev-parse HEAD >list
+git pack-objects --filter=zzz --stdout <list
+git pack-objects --filter=tree:x -q ../p <list
+git pack-objects --filter=zzz <list
+git pack-objects --index-version=x <list
+rm list

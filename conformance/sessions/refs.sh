@@ -681,3 +681,40 @@ which=iterator
 traced show-ref --branches
 which='iterator|refs/heads/'
 traced for-each-ref --format='%(refname)' refs/heads/c
+
+## reftables whose directory is gone
+# in: reftable
+# exits: 128 1
+# masks: words
+# state: no-objects no-fsck
+history 2
+mv .git/reftable kept
+git update-ref refs/heads/a HEAD
+git for-each-ref
+git symbolic-ref HEAD refs/heads/x
+ls -d .git/reftable 2>/dev/null
+mv kept .git/reftable
+
+## a line of packed-refs that is none, behind good ones
+# in: files
+# exits: 128 128 128
+# masks: words
+# state: no-fsck
+history 2
+stock branch b
+stock pack-refs --all
+cp .git/packed-refs kept
+echo "$(stock rev-parse HEAD)0 refs/heads/zz" >>.git/packed-refs
+git show-ref
+git show-ref -d
+git upload-pack --advertise-refs . >out
+mv kept .git/packed-refs
+rm -f out
+
+## a lock timeout of reftables that makes no sense
+# needs git: 2.55
+# in: files reftable
+# exits: any
+history 1
+git -c reftable.lockTimeout=-5 update-ref refs/heads/a HEAD
+git -c reftable.lockTimeout=-1 update-ref refs/heads/b HEAD

@@ -190,6 +190,10 @@ impl<'a> ShowRefListing<'a> {
                 };
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
+            // As in git, those before what cannot be read are shown.
+            if visited.is_err() || result.is_err() {
+                self.output.flush()?;
+            }
             visited.map_err(Fatal::new)?;
             result?;
         }

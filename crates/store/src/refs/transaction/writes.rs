@@ -145,6 +145,10 @@ impl RefWrites {
         };
         let reftable_patience = match config.integer("reftable.lockTimeout") {
             Err(_) if !has_tables => reftable_patience,
+            Ok(Some(..-1)) if has_tables => {
+                let words = "reftable lock timeout does not support negative values other than -1";
+                return Err(Reason::Config(words.to_owned()).into());
+            }
             millis => millis?.unwrap_or(reftable_patience),
         };
         Ok(RefWrites {
