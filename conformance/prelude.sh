@@ -45,6 +45,31 @@ lose() {
     stock prune-packed
 }
 
+# sparse_tree: a work tree with a sparse index, in which the directories out, out2 and out3 stand for their files.
+sparse_tree() {
+    mkdir -p in/deep out/sub out2 out3/x
+    for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
+    repository
+    stock add .
+    stock commit -q -m one
+    stock config advice.sparseIndexExpanded false
+    stock sparse-checkout set --cone --sparse-index in
+}
+
+# monitored_tree FILE...: a work tree of these and a, b and c, whose monitor names what is in .git/changed.
+monitored_tree() {
+    mkdir d
+    for file in a b c "$@"; do echo $file >$file; done
+    touch -d 2005-01-01 a b c "$@"
+    repository
+    stock add .
+    stock commit -q -m one
+    printf '#!/bin/sh\nprintf "token\\0"\ntr "\\n" "\\0" <.git/changed\n' >.git/monitor
+    chmod +x .git/monitor
+    : >.git/changed
+    stock config core.fsmonitor .git/monitor
+}
+
 # conflict: a repository in the middle of a merge, in which dir1/file1 is unmerged.
 conflict() {
     history 2

@@ -923,14 +923,8 @@ done
 ## a sparse index that is expanded is sparse again
 # state: no-objects no-fsck
 # exits: 1 128
-mkdir -p in/deep out/sub out2 out3/x
-for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
-repository
-stock add .
-stock commit -q -m one
-stock config advice.sparseIndexExpanded false
+sparse_tree
 stock config advice.updateSparsePath false
-stock sparse-checkout set --cone --sparse-index in
 added() {
     echo "$*"
     git add "$@"

@@ -1548,13 +1548,7 @@ git stash push -- nope
 ## a sparse index stays sparse
 # state: no-objects no-fsck no-logs no-pseudorefs
 # needs git: 2.55
-mkdir -p in/deep out/sub out2 out3/x
-for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
-repository
-stock add .
-stock commit -q -m one
-stock config advice.sparseIndexExpanded false
-stock sparse-checkout set --cone --sparse-index in
+sparse_tree
 stashed() {
     echo "$*"
     git stash "$@"
@@ -1592,16 +1586,7 @@ stock fsck --no-dangling
 
 ## a file system monitor is asked
 # state: no-logs no-pseudorefs no-objects no-fsck
-mkdir d
-for file in a b c d/x; do echo $file >$file; done
-touch -d 2005-01-01 a b c d/*
-repository
-stock add .
-stock commit -q -m one
-printf '#!/bin/sh\nprintf "token\\0"\ntr "\\n" "\\0" <.git/changed\n' >.git/monitor
-chmod +x .git/monitor
-: >.git/changed
-stock config core.fsmonitor .git/monitor
+monitored_tree d/x
 known() {
     "$@"
     stock ls-files -f

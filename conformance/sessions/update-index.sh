@@ -576,13 +576,7 @@ done
 
 ## a sparse index stays sparse
 # state: no-objects no-fsck
-mkdir -p in/deep out/sub out2 out3/x
-for file in in/a in/deep/b out/b out/sub/c out2/d out3/x/e top; do echo $file >$file; done
-repository
-stock add .
-stock commit -q -m one
-stock config advice.sparseIndexExpanded false
-stock sparse-checkout set --cone --sparse-index in
+sparse_tree
 top=$(stock rev-parse HEAD:top)
 shown() {
     stock ls-files --sparse --stage -t
@@ -679,16 +673,7 @@ stock ls-files --sparse --stage -t
 ## a file system monitor, of what is new
 # state: no-log-of-HEAD no-pseudorefs
 # exits: 1
-mkdir d
-for file in a b c d/x d/y; do echo $file >$file; done
-touch -d 2005-01-01 a b c d/*
-repository
-stock add .
-stock commit -q -m one
-printf '#!/bin/sh\nprintf "token\\0"\ntr "\\n" "\\0" <.git/changed\n' >.git/monitor
-chmod +x .git/monitor
-: >.git/changed
-stock config core.fsmonitor .git/monitor
+monitored_tree d/x d/y
 known() {
     "$@"
     stock ls-files -f

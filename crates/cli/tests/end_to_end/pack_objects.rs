@@ -361,12 +361,18 @@ fn damaged_entries_are_not_handed_on() {
         std::fs::remove_file(&pack).unwrap();
         std::fs::write(&pack, bytes).unwrap();
     };
-    let mut refused = 0;
-    for part in 1..24 {
+    let places = || (1..24).map(|part| 12 + (intact.len() - 40) * part / 24);
+    let damage = |at: usize| {
         let mut damaged = intact.clone();
-        let at = 12 + (intact.len() - 40) * part / 24;
         damaged[at] ^= 0x10;
         write(&damaged);
+    };
+    let forget = |made: &[std::path::PathBuf]| {
+        made.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    };
+    let mut refused = 0;
+    for at in places() {
+        damage(at);
         let ours = packrace(repo.path(), &["pack-objects", "--all", "-q", &base], "");
         if ours.status.success() {
             // The damage can only be in bytes that no object needs.
@@ -380,7 +386,7 @@ fn damaged_entries_are_not_handed_on() {
         assert_eq!(sent.status.code(), ours.status.code(), "{at}");
         let made = files(dir.path(), &["p-"]);
         assert_eq!(made.is_empty(), !ours.status.success(), "{at}: {made:?}");
-        made.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        forget(&made);
         assert!(files(&packs, &["tmp_"]).is_empty(), "{at}");
     }
     assert!(refused > 15, "{refused} of 23");
@@ -393,15 +399,12 @@ fn damaged_entries_are_not_handed_on() {
     std::fs::create_dir_all(alternates.parent().unwrap()).unwrap();
     std::fs::write(alternates, format!("{}\n", copy.path().join("objects").display())).unwrap();
     let all = copy.reachable_objects().len();
-    for part in 1..24 {
-        let mut damaged = intact.clone();
-        let at = 12 + (intact.len() - 40) * part / 24;
-        damaged[at] ^= 0x10;
-        write(&damaged);
+    for at in places() {
+        damage(at);
         let ours = packrace(repo.path(), &["pack-objects", "--all", "-q", &base], "");
         assert!(ours.status.success(), "{at}: {}", String::from_utf8_lossy(&ours.stderr));
         assert_eq!(objects(copy.path(), &base).len(), all, "{at}");
-        files(dir.path(), &["p-"]).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        forget(&files(dir.path(), &["p-"]));
         let sent = packrace(repo.path(), &["pack-objects", "--all", "-q", "--stdout"], "");
         assert!(sent.status.success(), "{at}: {}", String::from_utf8_lossy(&sent.stderr));
         let file = format!("{base}-sent.pack");
@@ -409,6 +412,6 @@ fn damaged_entries_are_not_handed_on() {
         let indexed = stock_git(copy.path(), &["index-pack", &file], "");
         assert!(indexed.status.success(), "{at}: {}", String::from_utf8_lossy(&indexed.stderr));
         assert_eq!(objects(copy.path(), &base).len(), all, "{at}");
-        files(dir.path(), &["p-"]).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        forget(&files(dir.path(), &["p-"]));
     }
 }
