@@ -85,13 +85,17 @@ fn branch_of(git_dir: &Path) -> Result<Option<Vec<u8>>, Error> {
     })
 }
 
+fn full_name(name: &str) -> String {
+    ["extensions", name].join(".")
+}
+
 fn bytes_of(config: &Config, name: &str, value: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
-    let name = format!("extensions.{name}");
+    let name = full_name(name);
     value.ok_or_else(|| config.bad_to_open(&name, format!("missing value for '{name}'")))
 }
 
 fn invalid(config: &Config, name: &str, value: &[u8]) -> Error {
-    let (name, value) = (format!("extensions.{name}"), String::from_utf8_lossy(value));
+    let (name, value) = (full_name(name), String::from_utf8_lossy(value));
     config.bad_to_open(&name, format!("invalid value for '{name}': '{value}'"))
 }
 
