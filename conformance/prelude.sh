@@ -56,6 +56,14 @@ sparse_tree() {
     stock sparse-checkout set --cone --sparse-index in
 }
 
+# sparse_state: how its index is written, and what that means.
+sparse_state() {
+    stock ls-files --sparse --stage -t
+    grep -c sdir .git/index
+    stock write-tree
+    stock status --short
+}
+
 # monitored_tree FILE...: a work tree of these and a, b and c, whose monitor names what is in .git/changed.
 monitored_tree() {
     mkdir d

@@ -928,10 +928,7 @@ stock config advice.updateSparsePath false
 added() {
     echo "$*"
     git add "$@"
-    stock ls-files --sparse --stage -t
-    grep -c sdir .git/index
-    stock write-tree
-    stock status --short
+    sparse_state
 }
 echo x >in/new
 added in/new

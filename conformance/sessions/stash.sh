@@ -1552,10 +1552,7 @@ sparse_tree
 stashed() {
     echo "$*"
     git stash "$@"
-    stock ls-files --sparse --stage -t
-    grep -c sdir .git/index
-    stock write-tree
-    stock status --short
+    sparse_state
 }
 echo 2 >in/a
 echo n >in/n

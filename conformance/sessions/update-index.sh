@@ -579,11 +579,8 @@ done
 sparse_tree
 top=$(stock rev-parse HEAD:top)
 shown() {
-    stock ls-files --sparse --stage -t
-    grep -c sdir .git/index
-    stock write-tree 2>/dev/null
+    sparse_state
     stock fsck --no-dangling
-    stock status --short
 }
 updated() {
     echo "$*"

@@ -116,15 +116,7 @@ impl PackWriter {
 
     /// Moves the last entry, which begins at `position`, to the end of another pack.
     pub(super) fn move_last(&mut self, position: u64, to: &mut PackWriter) -> Result<(), Error> {
-        let mut piece = vec![0; PIECE_BYTES];
-        let mut at = position;
-        while at < self.position() {
-            let length = (self.position() - at).min(PIECE_BYTES as u64);
-            let piece = &mut piece[..length as usize];
-            self.file.read(at, piece).map_err(|error| self.failed(error))?;
-            to.write(piece)?;
-            at += length;
-        }
+        self.for_each_piece(position, |piece| to.write(piece))?;
         self.cut_back(position)
     }
 
@@ -153,16 +145,29 @@ impl PackWriter {
     /// The checksum of all bytes so far.
     fn hash_again(&mut self) -> Result<ObjectId, Error> {
         let mut hasher = TrailerHasher::new(self.hash);
+        self.for_each_piece(0, |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        Ok(hasher.finish())
+    }
+
+    /// Reads what was written, from `position` on.
+    fn for_each_piece(
+        &mut self,
+        position: u64,
+        mut take: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut piece = vec![0; PIECE_BYTES];
-        let mut at = 0;
+        let mut at = position;
         while at < self.position() {
             let length = (self.position() - at).min(PIECE_BYTES as u64);
             let piece = &mut piece[..length as usize];
             self.file.read(at, piece).map_err(|error| self.failed(error))?;
-            hasher.update(piece);
+            take(piece)?;
             at += length;
         }
-        Ok(hasher.finish())
+        Ok(())
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

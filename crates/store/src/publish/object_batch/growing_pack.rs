@@ -99,13 +99,12 @@ impl GrowingPacks {
 
     /// Begins another pack with the last object.
     fn move_last(&mut self) -> Result<(), Error> {
-        let mut next = GrowingPack::create(&self.dir, self.hash, &self.options)?;
-        let full = self.last();
-        let entry = full.entries.pop().expect("it has an object");
-        let moved = Entry { offset: next.writer.position(), ..entry };
+        let entry = self.last().entries.pop().expect("it has an object");
+        self.begin_another()?;
+        let [.., full, next] = self.packs.as_mut_slice() else { unreachable!("there are two") };
+        let offset = next.writer.position();
         full.writer.move_last(entry.offset, &mut next.writer)?;
-        next.entries.push(moved);
-        self.packs.push(next);
+        next.entries.push(Entry { offset, ..entry });
         Ok(())
     }
 
