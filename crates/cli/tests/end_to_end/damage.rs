@@ -313,22 +313,51 @@ fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
     let listed = String::from_utf8(listed).unwrap();
     let offset = listed.lines().find(|line| line.contains(&id)).unwrap().split(' ').next().unwrap();
     let mut bytes = std::fs::read(&pack).unwrap();
-    let whole = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    let whole = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
     assert!(whole.stdout == bytes, "it is sent as it is");
     bytes[offset.parse::<usize>().unwrap() + 1000] ^= 1;
     std::fs::remove_file(&pack).unwrap();
     std::fs::write(&pack, &bytes).unwrap();
-    let refused = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    let refused =
+        packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
     assert_eq!(refused.status.code(), Some(128));
     std::fs::create_dir_all(loose.parent().unwrap()).unwrap();
     std::fs::write(&loose, copy).unwrap();
-    let sent = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q"], "");
+    let sent = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let received = tempfile::tempdir().unwrap();
     Git::stock().run(received.path(), &["init", "-q", "."]);
     Git::stock().run_with_input(received.path(), &["index-pack", "--strict", "--stdin"], &sent.stdout);
     let objects = Git::stock().run(received.path(), &["cat-file", "--batch-all-objects", "--batch-check"]);
     assert_eq!(objects.lines().count(), 42);
+}
+
+/// An index may place the first entry of a pack, which no walk reads, inside of the header.
+#[test]
+fn an_entry_that_would_begin_in_the_header() {
+    for offset in [0u32, 5, 11] {
+        let dir = tempfile::tempdir().unwrap();
+        Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
+        let mut pack = HandmadePack::default();
+        let blob = pack.whole(Kind::Blob, b"content");
+        let tree = pack.whole(Kind::Tree, &[&b"100644 file\0"[..], blob.as_bytes()].concat());
+        let person = "A <a@x> 1112912053 +0000";
+        let commit = format!("tree {tree}\nauthor {person}\ncommitter {person}\n\nm\n");
+        let commit = pack.whole(Kind::Commit, commit.as_bytes());
+        let index = pack.put(dir.path(), "handmade").with_extension("idx");
+        Git::stock().run(dir.path(), &["update-ref", "refs/heads/main", &commit.to_string()]);
+        let mut bytes = std::fs::read(&index).unwrap();
+        // Version 2: 3 names and checksums behind the fan-out, then the offsets.
+        let offsets = 8 + 1024 + 3 * 24;
+        let first = (0..3).map(|at| offsets + 4 * at).find(|at| bytes[*at..*at + 4] == [0, 0, 0, 12]);
+        let first = first.unwrap();
+        bytes[first..first + 4].copy_from_slice(&offset.to_be_bytes());
+        std::fs::remove_file(&index).unwrap();
+        std::fs::write(&index, bytes).unwrap();
+        let reply =
+            packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
+        assert_eq!(reply.status.code(), Some(128), "{offset}: {}", String::from_utf8_lossy(&reply.stderr));
+    }
 }
 
 fn files_of(work_tree: &std::path::Path, extension: &str) -> Vec<PathBuf> {

@@ -348,8 +348,10 @@ impl PackStream {
                 is_damaged = !stored.is_intact(whole.position);
                 whole.position += u32::from(!is_damaged);
             }
+            // A damaged index may say that entries begin inside of the header, which is sent in any case.
+            let begun = whole.left.start.max(pack::HEADER_BYTES);
             let is_at_end = whole.position == stored.len();
-            end = if is_at_end { whole.left.end } else { start_of(whole.position).max(whole.left.start) };
+            end = if is_at_end { whole.left.end } else { start_of(whole.position).max(begun) };
         }
         let map = stored.map().clone();
         self.push(Segment::Mapped(map, whole.left.start..end));
