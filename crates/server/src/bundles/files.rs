@@ -21,6 +21,9 @@ pub(crate) enum BundleExtent {
     Increment,
 }
 
+/// The greatest token of a bundle.
+pub(super) const MAX_TOKEN: u64 = u64::MAX - 1;
+
 /// The name of a bundle, which no other one of the repository ever has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BundleName {
@@ -39,7 +42,7 @@ impl BundleName {
             "increment" => BundleExtent::Increment,
             _ => return None,
         };
-        let parsed = BundleName { token: token.parse().ok().filter(|token| *token < u64::MAX)?, extent };
+        let parsed = BundleName { token: token.parse().ok().filter(|token| *token <= MAX_TOKEN)?, extent };
         // One form a name.
         (parsed.to_string() == name).then_some(parsed)
     }

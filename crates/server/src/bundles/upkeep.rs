@@ -10,7 +10,7 @@ use packrace_store::publish::WritePolicy;
 use packrace_store::{Pack, Repository};
 
 use super::BundleRules;
-use super::files::{BundleExtent, BundleFiles, BundleName};
+use super::files::{BundleExtent, BundleFiles, BundleName, MAX_TOKEN};
 use super::making::{BundleMaker, BundleRefs};
 use super::tips::{BundleTips, PREFIXES, refs_of};
 use crate::error::Error;
@@ -66,6 +66,8 @@ pub(crate) struct BundleUpkeep<'a> {
     pub(crate) settings: Settings,
     pub(crate) now: SystemTime,
     pub(crate) progress: &'a dyn ProgressSink,
+    /// The greatest token of the bundles that it has withdrawn. Bundles made afterwards have greater ones.
+    pub(crate) withdrawn: Option<u64>,
 }
 
 /// What was found in a repository.
@@ -86,11 +88,12 @@ impl BundleUpkeep<'_> {
     }
 
     /// Does the next step. Returns it and the length of the bundle that was made, if one was.
-    pub(crate) fn advance(&self) -> Result<(BundleStep, Option<u64>), Error> {
+    pub(crate) fn advance(&mut self) -> Result<(BundleStep, Option<u64>), Error> {
         let (mut found, step) = self.find()?;
         let bytes = match step {
             BundleStep::Nothing | BundleStep::Wait => None,
             BundleStep::Withdraw => {
+                self.withdrawn = self.withdrawn.max(found.files.last_token());
                 found.files.remove_all()?;
                 found.files.remove_dir();
                 None
@@ -154,6 +157,7 @@ impl BundleUpkeep<'_> {
         }
         let lengths = files.current.iter().map(|name| files.bytes(*name)).collect::<Result<Vec<_>, _>>()?;
         let now = self.now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = self.withdrawn.map_or(now, |token| now.max(next_token(token)));
         Ok(match tips.is_empty() {
             true if files.current.is_empty() => BundleStep::Nothing,
             true => BundleStep::Withdraw,
@@ -174,6 +178,11 @@ impl BundleUpkeep<'_> {
     }
 }
 
+/// The least token that is greater.
+fn next_token(token: u64) -> u64 {
+    (token + 1).min(MAX_TOKEN)
+}
+
 /// The step for bundles of these lengths, which refs still reach; `now` is in seconds since 1970.
 fn decide(current: &[BundleName], lengths: &[u64], is_changed: bool, now: u64) -> BundleStep {
     let (Some(newest), Some((full_bytes, increments))) = (current.last(), lengths.split_first()) else {
@@ -190,7 +199,7 @@ fn decide(current: &[BundleName], lengths: &[u64], is_changed: bool, now: u64) -
         // Also if the clock was wrong.
         true if now.abs_diff(newest.token) < BETWEEN_INCREMENTS => BundleStep::Wait,
         true => {
-            let token = now.max(newest.token.saturating_add(1));
+            let token = now.max(next_token(newest.token));
             BundleStep::Increment(BundleName { token, extent: BundleExtent::Increment })
         }
     }
@@ -198,6 +207,12 @@ fn decide(current: &[BundleName], lengths: &[u64], is_changed: bool, now: u64) -
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use packrace_pack::NoProgress;
+    use packrace_store::OpenOptions;
+    use packrace_testkit::{Git, RepoBuilder, Size};
+
     use super::*;
 
     const DAY: u64 = BETWEEN_INCREMENTS;
@@ -233,5 +248,45 @@ mod tests {
         let many: Vec<(u64, u64)> = (1..=16).map(|token| (token, if token == 1 { 100 } else { 1 })).collect();
         check(&many[..15], false, "nothing");
         check(&many, false, "9-full.bundle of 8");
+    }
+
+    /// What clients know of a bundle that was withdrawn says nothing of the next one, even if both are made in
+    /// one second, or a clock was ahead.
+    #[test]
+    fn names_are_not_used_again() {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+        let mut upkeep = BundleUpkeep {
+            repository: &repository,
+            rules: &BundleRules { keep: true, ..BundleRules::default() },
+            settings: Settings::of(repository.config(), 1).unwrap(),
+            now: UNIX_EPOCH + Duration::from_secs(10 * DAY),
+            progress: &NoProgress,
+            withdrawn: None,
+        };
+        let mut step = || upkeep.advance().unwrap().0;
+        let git = |args: &[&str]| Git::stock().run(repo.path(), args);
+        for tag in ["a", "b", "c"] {
+            git(&["tag", tag]);
+        }
+        let full = |token| BundleStep::Full(BundleName { token, extent: BundleExtent::Full });
+        assert_eq!(step(), full(10 * DAY));
+        assert_eq!(step(), BundleStep::Nothing);
+        git(&["tag", "-d", "a"]);
+        assert_eq!(step(), BundleStep::Withdraw);
+        assert_eq!(step(), full(10 * DAY + 1));
+        let dir = repository.common_dir().join(packrace_store::publish::BUNDLE_DIR);
+        let rename = |from: u64, to: u64| {
+            std::fs::rename(dir.join(format!("{from}-full.bundle")), dir.join(format!("{to}-full.bundle")))
+        };
+        for (from, to, tag, next) in
+            [(10 * DAY + 1, 99 * DAY, "b", 99 * DAY + 1), (99 * DAY + 1, MAX_TOKEN, "c", MAX_TOKEN)]
+        {
+            rename(from, to).unwrap();
+            git(&["tag", "-d", tag]);
+            assert_eq!(step(), BundleStep::Withdraw);
+            assert_eq!(step(), full(next));
+        }
+        assert_eq!(step(), BundleStep::Nothing);
     }
 }

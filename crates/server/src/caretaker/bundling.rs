@@ -49,12 +49,13 @@ impl Job<'_> {
     fn bundles(&self, repository: &Repository) -> Result<LookEnd, Error> {
         let settings = self.shared.settings();
         let progress = StepAside::new(&self.shared.host);
-        let upkeep = BundleUpkeep {
+        let mut upkeep = BundleUpkeep {
             repository,
             rules: &settings.bundles,
             settings: self.packing(repository)?,
             now: time_of_day(),
             progress: &progress,
+            withdrawn: None,
         };
         if let Some(end) = end_of(upkeep.look()?) {
             return Ok(end);
