@@ -93,6 +93,18 @@ stock config gc.recentObjectsHook ./hook
 git -C dir1 repack --cruft --cruft-expiration=now -dq
 git cat-file -e "$lost"
 
+## repack until texts that are no dates
+# state: packs loose
+for time in foo '' all false never friday; do
+    for how in '-A --unpack-unreachable' '--cruft --cruft-expiration'; do
+        lost_commit
+        find .git/objects/pack -name '*.pack' -exec touch -d '2 days ago' {} +
+        git repack -dq $how="$time"
+        git count-objects | cut -d, -f1
+        rm -rf .git
+    done
+done
+
 ## repack without the bitmap that there was
 history 3
 git repack -adqb

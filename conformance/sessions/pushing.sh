@@ -458,6 +458,25 @@ done
 stock -C to.git config gpg.minTrustLevel FULLY
 git -C src push ../to.git main
 
+## a client is told what maintenance after its push says
+# needs git: 2.55
+history 1 src
+stock init -q --bare to.git
+for setting in 'maintenance.auto true' 'gc.auto 1' 'gc.autoPackLimit 1' 'transfer.unpackLimit 1'; do
+    stock -C to.git config $setting
+done
+for setting in 'maintenance.autoDetach false' 'maintenance.autoDetach true'; do
+    stock -C to.git config $setting
+    for time in nonsense false tomorrow; do
+        stock -C to.git config gc.pruneExpire $time
+        (cd src && commit $time)
+        git -C src push ../to.git main
+    done
+done
+stock -C to.git config receive.autogc false
+(cd src && commit last)
+git -C src push ../to.git main
+
 ## index-pack of settings that make no sense, outside of a repository
 # exits: 128 128 128 128 128 128
 # needs git: 2.55

@@ -23,5 +23,5 @@ fn maintenance(config: Option<&Path>, root: &Path) -> Option<AutoMaintenance> {
         argv.extend(["--config".into(), absolute(config)?.into()]);
     }
     argv.extend([absolute(root)?.into(), "maintenance".into()]);
-    Some(AutoMaintenance { argv, environment: Vec::new() })
+    Some(AutoMaintenance { argv, environment: Vec::new(), tells_client: false })
 }

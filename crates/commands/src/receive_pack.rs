@@ -6,7 +6,6 @@ use packrace_os::clock::RealClock;
 use packrace_os::trace;
 use packrace_server::auto_maintenance::AutoMaintenance;
 use packrace_server::receive::{self, Committer, PushBudget, Pusher};
-use packrace_server::subject::CallMode;
 use packrace_store::{Config, HooksFrom, MessageSink};
 
 use crate::call::Call;
@@ -37,6 +36,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let messages = MessageSink::new(move |text| drop(errors.say(text)));
     let push = receive::ReceivePack {
         bucket: None,
+        maintenance: maintenance(call, args),
         access: None,
         audit: None,
         subject: subject(call, &directory, false, mode, None)?,
@@ -60,15 +60,12 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let input = call.streams.source(None).map_err(Fatal::new)?;
     let (mut input, mut client) = traced(call, "receive-pack", input, client(call)?);
     receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?;
-    let program = args.maintenance_program.clone().filter(|_| mode != CallMode::Advertise);
-    if let Some(program) = program {
-        let auto = AutoMaintenance::run_by(program, push.hook_environment);
-        if let Err(error) = auto.begin(&push.subject.repository) {
-            // The push itself succeeded.
-            error_line!(call, "warning: {error}");
-        }
-    }
     Ok(())
+}
+
+fn maintenance(call: &Call, args: &ReceivePackOptions) -> Option<AutoMaintenance> {
+    let program = args.maintenance_program.clone()?;
+    Some(AutoMaintenance::run_by(program, call.environment.for_hooks(&call.globals)))
 }
 
 /// The identity in reflogs: from the environment, the pusher, or the configuration, in this order.

@@ -1,6 +1,6 @@
 //! git's configuration of maintenance.
 
-use packrace_store::expiry::expiry;
+use packrace_store::expiry::{expiry, expiry_of_objects};
 use packrace_store::{Config, Repository};
 
 use crate::error::Error;
@@ -180,10 +180,8 @@ fn check_reflog_expiry(config: &Config) -> Result<(), Error> {
 }
 
 fn prune_before(config: &Config) -> Result<i64, Error> {
-    let text = config.string("gc.pruneExpire").unwrap_or_else(|| b"2.weeks.ago".to_vec());
-    let text = String::from_utf8_lossy(&text).into_owned();
-    match text.as_str() {
-        "never" | "false" => Ok(i64::MIN),
-        _ => expiry(&text).ok_or(Error::Moment { key: "gc.pruneexpire".to_owned(), value: text }),
+    if config.string("gc.pruneExpire").is_some_and(|text| text == b"never") {
+        return Ok(i64::MIN);
     }
+    Ok(config.expiry_of_objects("gc.pruneExpire")?.unwrap_or_else(|| expiry_of_objects("2.weeks.ago")))
 }

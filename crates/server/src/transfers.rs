@@ -161,6 +161,11 @@ impl Transfer {
         &self.peer
     }
 
+    /// The same for people.
+    pub(crate) fn shown_peer(&self) -> &str {
+        if self.peer.is_empty() { "unknown" } else { &self.peer }
+    }
+
     /// How long it has been running.
     pub fn age(&self) -> Duration {
         self.since.elapsed()

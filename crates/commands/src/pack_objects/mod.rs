@@ -24,7 +24,7 @@ use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Se
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::traced_phases::PackStep;
 use packrace_server::upload::{self, BlobUri};
-use packrace_store::expiry;
+use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
@@ -329,7 +329,7 @@ impl PackObjectsJob<'_> {
         let stays = |pack: &Pack| !deleted.contains(pack.name()) || left_out.keeps(pack);
         let expired = match &args.cruft_expiration {
             None => i64::MIN,
-            Some(text) => expiry(text)?,
+            Some(text) => expiry_of_objects(text),
         };
         let recent = self.recent(expired)?;
         let expiry = Expiry { expired, recent: &recent };
@@ -352,7 +352,7 @@ impl PackObjectsJob<'_> {
         let Some(text) = &self.args.unpack_unreachable else { return Ok(()) };
         // As in git, nothing expires unless all possible references are considered.
         let looks_at_all = self.args.all && self.args.reflog && self.args.indexed_objects;
-        let expired = if text.is_empty() || !looks_at_all { i64::MIN } else { expiry(text)? };
+        let expired = if text.is_empty() || !looks_at_all { i64::MIN } else { expiry_of_objects(text) };
         let config = self.repository.config();
         let (compression, policy) = (loose_compression(config)?, WritePolicy::of(config)?);
         let how = Loosening { compression, policy };
@@ -407,10 +407,6 @@ impl PackObjectsJob<'_> {
             false => Ok(Vec::new()),
         }
     }
-}
-
-fn expiry(text: &str) -> Result<i64, Fatal> {
-    expiry::expiry_of_objects(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }
 
 /// Reads all of standard input.

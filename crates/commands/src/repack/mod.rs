@@ -305,7 +305,7 @@ impl Plan {
             return conflict("--stdin-packs", "--filter");
         }
         let scope = match u32::try_from(factor.max(0)) {
-            Ok(0) if all => Scope::All(unreachable(args)?),
+            Ok(0) if all => Scope::All(unreachable(args)),
             Ok(0) => Scope::Loose,
             Ok(factor) => Scope::Geometric(factor),
             Err(_) => Scope::Geometric(u32::MAX),
@@ -333,22 +333,17 @@ impl Plan {
     }
 }
 
-fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
-    let before = |text: &Option<String>| match text {
-        None => Ok(i64::MIN),
-        Some(text) => {
-            expiry_of_objects(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
-        }
-    };
-    Ok(if args.cruft {
-        Unreachable::Cruft { expired: before(&args.cruft_expiration)? }
+fn unreachable(args: &RepackOptions) -> Unreachable {
+    let before = |text: &Option<String>| text.as_deref().map_or(i64::MIN, expiry_of_objects);
+    if args.cruft {
+        Unreachable::Cruft { expired: before(&args.cruft_expiration) }
     } else if args.all_and_loosen {
-        Unreachable::Loosen { expired: before(&args.unpack_unreachable)? }
+        Unreachable::Loosen { expired: before(&args.unpack_unreachable) }
     } else if args.keep_unreachable {
         Unreachable::Append
     } else {
         Unreachable::Drop
-    })
+    }
 }
 
 /// The options for cruft packs. As git does, and not as it documents, `repack.cruft…` win over the command line.

@@ -15,6 +15,7 @@ use packrace_store::{Hooks, Quarantine, Snapshot};
 use super::ReceivePack;
 use super::certificate::CertificateCheck;
 use super::client_messages::{ClientMessages, WorkerEvent};
+use super::hook_run::run;
 use super::landing::Landing;
 use super::settings::{ProcReceive, PushSettings, UnpackSettings};
 use super::shallow::NewShallow;
@@ -320,7 +321,7 @@ impl<'a> Push<'a> {
     pub(super) fn over_budget(&self, why: &str) {
         let transfer = &self.call.subject.transfer;
         transfer.metrics().refused(Reason::PushBudget);
-        tracing::warn!("push from {}: {why}", transfer.peer());
+        tracing::warn!("push from {}: {why}", transfer.shown_peer());
     }
 
     pub(super) fn reject_all(&mut self, why: &str) {
@@ -388,12 +389,20 @@ impl<'a> Push<'a> {
         for ended in [self.run_post_receive(), self.run_post_update()] {
             ended.unwrap_or_else(|error| self.client.error(&error.to_string()));
         }
+        self.maintain();
         if self.settings.update_server_info
             && let Err(error) = self.update_server_info()
         {
             self.client.error(&error.to_string());
         }
         Ok(())
+    }
+
+    fn maintain(&self) {
+        let Some(maintenance) = &self.call.maintenance else { return };
+        let repository = &self.call.subject.repository;
+        let begun = maintenance.begin(repository, |program| run(program, b"", &self.client).map(drop));
+        begun.unwrap_or_else(|error| self.client.warn(&error.to_string()));
     }
 
     fn update_server_info(&self) -> Result<(), Error> {

@@ -53,6 +53,7 @@ use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
 
 use crate::access::{AuditLog, RepositoryAccess};
+use crate::auto_maintenance::AutoMaintenance;
 use crate::error::{Error, ErrorKind};
 use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
@@ -113,6 +114,8 @@ pub struct ReceivePack {
     pub audit: Option<Arc<AuditLog>>,
     /// The bucket that the repository is a copy of, if any: the push is committed there.
     pub bucket: Option<BucketPush>,
+    /// What maintains the repository afterwards, if nothing else does.
+    pub maintenance: Option<AutoMaintenance>,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever the outcome of single
@@ -267,7 +270,7 @@ impl<'a> Receive<'a> {
     fn no_memory(&mut self) -> Error {
         let Subject { host, transfer, mode, .. } = &self.call.subject;
         host.metrics.refused(Reason::PushBudget);
-        tracing::warn!("push from {}: {NO_MEMORY}", transfer.peer());
+        tracing::warn!("push from {}: {NO_MEMORY}", transfer.shown_peer());
         let error = Error::new(ErrorKind::Busy, NO_MEMORY);
         if *mode == CallMode::StatelessRpc {
             return error;

@@ -102,7 +102,7 @@ impl Push<'_> {
     fn over_quota(&self, why: &str) {
         let transfer = &self.call.subject.transfer;
         transfer.metrics().refused(Reason::Quota);
-        tracing::warn!("push from {} to {:?}: {why}", transfer.peer(), transfer.repository());
+        tracing::warn!("push from {} to {:?}: {why}", transfer.shown_peer(), transfer.repository());
         self.client.error(why);
     }
 }

@@ -159,8 +159,11 @@ impl Call {
                 let bucket =
                     bucket.map(|committer| BucketPush::to(committer, &subject.repository)).transpose();
                 let bucket = bucket.map_err(|error| Error::caused("the bucket", error))?.flatten();
+                // Only its bucket determines the content of a cache's folder.
+                let maintenance = pushing.auto_maintenance.clone().filter(|_| bucket.is_none());
                 let call = ReceivePack {
                     bucket,
+                    maintenance,
                     subject,
                     named,
                     temporary_dir: pushing.temporary_dir.clone(),
@@ -180,13 +183,6 @@ impl Call {
                 if call.subject.mode != CallMode::Advertise {
                     let Subject { host, repository, .. } = &call.subject;
                     host.maintenance.pushed(repository, &settings.maintenance);
-                    // Only its bucket determines the content of a cache's folder.
-                    let auto = pushing.auto_maintenance.as_ref().filter(|_| call.bucket.is_none());
-                    let begun = auto.map_or(Ok(()), |auto| auto.begin(repository));
-                    if let Err(error) = begun {
-                        // The push itself has succeeded.
-                        tracing::warn!("{error}");
-                    }
                 }
                 received
             }

@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::bad_setting::{bad_setting, not_a_time};
+use super::bad_setting::{bad_setting, missing_value, not_a_time};
 use super::entry::{ConfigEntry, parse_integer};
 use super::{Config, ConfigScope, normalized};
 use crate::error::Error;
-use crate::expiry::expiry;
+use crate::expiry::{expiry, expiry_of_objects};
 
 /// The default of [`Config::big_file_bytes`].
 pub const BIG_FILE_BYTES: u64 = 512 << 20;
@@ -47,6 +47,20 @@ impl Config {
         let wrong =
             || bad_setting(entry, not_a_time(&text, &entry.name_text()), self.shown_file(entry).as_deref());
         expiry(&text).map(Some).ok_or_else(wrong)
+    }
+
+    /// As above, for the time at which objects expire, which is `now` or in the past.
+    pub fn expiry_of_objects(&self, name: &str) -> Result<Option<i64>, Error> {
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        let shown = self.shown_file(entry);
+        let Some(value) = &entry.value else { return Err(missing_value(entry, shown.as_deref())) };
+        let text = String::from_utf8_lossy(value);
+        let time = expiry_of_objects(&text);
+        if text != "now" && time >= expiry_of_objects("now") {
+            let why = format!("Invalid {}: '{text}'", entry.name_text());
+            return Err(bad_setting(entry, why, shown.as_deref()));
+        }
+        Ok(Some(time))
     }
 
     /// The size above which contents are kept out of memory if possible and are not deltified (git-config,

@@ -21,10 +21,14 @@ pub fn expiry(text: &str) -> Option<i64> {
     }
 }
 
-/// As above, for options of commands that make packs. As in git, `now` and `all` are the current time there: what a clock that
-/// is ahead has stamped stays.
-pub fn expiry_of_objects(text: &str) -> Option<i64> {
-    expiry(if matches!(text, "now" | "all") { "0" } else { text })
+/// As above, for objects: as in git, what a clock that is ahead has stamped stays, also with `now`, and any other text that is
+/// no time is the current one.
+pub fn expiry_of_objects(text: &str) -> i64 {
+    let now = Zoned::now();
+    match text {
+        "never" => 0,
+        _ => moment(text, &now).unwrap_or(now.timestamp().as_second()),
+    }
 }
 
 /// A moment other than the words above.
@@ -172,6 +176,9 @@ mod tests {
         check("1.hour.ago", 3600);
         check("yesterday", 86_400);
         check("0", 0);
-        assert!((now() - 5..=now()).contains(&expiry_of_objects("now").unwrap()));
+        for text in ["now", "all", "false", "0", "", "foo"] {
+            assert!((now() - 5..=now()).contains(&expiry_of_objects(text)), "{text}");
+        }
+        assert_eq!(expiry_of_objects("never"), 0);
     }
 }
