@@ -498,7 +498,8 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
         return Ok(());
     }
     let threads = available_threads();
-    let request = crate::repack::base_request(call, &RepackOptions::default(), config, threads)?;
+    let options = RepackOptions::default();
+    let request = crate::repack::base_request(call, &options, &options.packing, config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
     let new = write_some(&request_objects, &request, &selected, &progress).map_err(Fatal::new)?;
     if new.is_empty() {

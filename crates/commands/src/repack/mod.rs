@@ -48,6 +48,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let found = roots(&repository)?;
     let asked_bitmap = || bitmap_request(call, &repository, &found.refs);
     let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
+    let cruft = cruft_packing(args, config)?;
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -68,7 +69,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size.filter(|_| args.cruft)),
         // If objects expire, no pack is spared.
         long_cruft_bytes: args.combine_cruft_below_size.filter(|_| args.cruft_expiration.is_none()),
-        ..base_request(call, args, config, available_threads())?
+        ..base_request(call, args, &cruft, config, available_threads())?
     };
     if request.bitmap.is_some() {
         hash_as_bitmaps(call, &mut request.settings);
@@ -79,7 +80,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let repacked = traced::write(args, &cruft_packing(args, config)?, &request_objects, &request, &progress);
+    let repacked = traced::write(args, &cruft, &request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &repository, &progress, error))?;
     progress.finish();
     let asks_bitmap = bitmaps == Bitmaps::Asked && !writes_midx && plan.scope != Scope::Loose;
@@ -193,10 +194,11 @@ fn packing(args: &RepackOptions) -> PackingOptions {
     PackingOptions { name_hash_version, ..args.packing.clone() }
 }
 
-/// Pack settings, with no objects selected.
+/// Pack settings, with no objects selected; `cruft` are the options for cruft packs.
 pub(crate) fn base_request(
     call: &Call,
     args: &RepackOptions,
+    cruft: &PackingOptions,
     config: &Config,
     threads: usize,
 ) -> Result<RepackRequest, Fatal> {
@@ -209,7 +211,7 @@ pub(crate) fn base_request(
         tips: Vec::new(),
         soft_tips: Vec::new(),
         settings: reused(args, settings(call, &packing(args), &args.filter, config, threads)?),
-        cruft_settings: reused(args, settings(call, &cruft_packing(args, config)?, &[], config, threads)?),
+        cruft_settings: reused(args, settings(call, cruft, &[], config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
         filter: None,
