@@ -952,6 +952,94 @@ stock fsck --no-dangling
 stock sparse-checkout disable
 stock status --short
 
+## sparse patterns that are no cone
+# exits: any
+# state: no-work no-index no-objects no-pseudorefs no-logs no-files no-fsck
+sparse_tree
+stock config advice.updateSparsePath false
+stock config --worktree index.sparse false
+cp .git/info/sparse-checkout patterns
+all() {
+    echo x >>in/a
+    git add in/a
+    echo x >>in/a
+    git update-index in/a
+    echo x >>in/a
+    git hash-object in/a
+    stock add top 2>/dev/null
+    git -c index.sparse=true write-tree
+    git -c index.sparse=true add in/a
+    git add out/new
+}
+mkdir -p out
+echo x >out/new
+set -f
+while read -r line; do
+    echo "# $line"
+    printf '%s\n' $line >.git/info/sparse-checkout
+    git add out/new
+done <<'EOF'
+/in/
+/* !/*/ /in/
+/* /*/ /a//b/ /// /a]/ /a\[/
+/a\\b/ /a\\*/ /a\*/ !/a\*/*/
+in/
+/in
+/i*/
+/i[n]/
+//
+/
+!
+/a/*/
+!/a
+/a/ !/a/*/*/
+!/**/
+/a\/
+/a\]/
+/a\\**/
+!/*
+!/a/*/
+/a/ !/a/*/ !/a/*/
+/a/b/ !/a/*/
+/a/ !/a/\*/
+!/in/
+/in/ !/in/*/ /in/
+/A/ !/a/*/
+EOF
+set +f
+printf '/in/\n  ab  \r\n' >.git/info/sparse-checkout
+all
+stock config --worktree --unset core.sparseCheckoutCone
+all
+stock config --worktree core.sparseCheckoutCone true
+stock config --worktree core.sparseCheckout false
+all
+stock config --worktree core.sparseCheckout true
+told() { "$@" 2>&1 | sort -u; }
+rm -f out/new
+echo x >>in/a
+told git stash push
+told git stash pop
+told git stash create
+cp patterns .git/info/sparse-checkout
+echo x >out/new
+all
+
+## a sparse index needs a setting for cones
+# state: no-objects no-fsck
+sparse_tree
+stock config --worktree --unset core.sparseCheckoutCone
+echo x >>in/a
+git add in/a
+sparse_state
+git update-index --split-index
+sparse_state
+git update-index --no-split-index
+stock config --worktree core.sparseCheckoutCone true
+echo x >>in/a
+git update-index in/a
+sparse_state
+
 ## paths outside, some of which cannot be reached
 # exits: any
 history 2

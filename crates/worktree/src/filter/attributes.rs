@@ -16,7 +16,7 @@ use packrace_store::{AttributeSource, ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
 use crate::paths::levels::{self, Levels};
-use crate::paths::{AttributeState, FindStaged, is_attribute_name};
+use crate::paths::{AttributeState, FindStaged, SparseCheckout, is_attribute_name};
 
 /// Longer lines are ignored, as in git.
 const MAX_LINE_BYTES: usize = 2048;
@@ -58,6 +58,8 @@ pub(crate) struct Attributes {
     outcome: Outcome,
     case: Case,
     direction: Direction,
+    /// If its patterns are to be those of a cone: attribute files are looked for in it.
+    sparse: Option<SparseCheckout>,
     /// Where files are read, or why nothing can be looked up.
     source: Result<AttributeSource, String>,
 }
@@ -101,6 +103,7 @@ impl Attributes {
             outcome,
             case: levels::case(repository.config())?,
             direction,
+            sparse: SparseCheckout::open_cone(repository)?,
             source: repository.attribute_source().map_err(|error| error.to_string()),
         })
     }
@@ -136,6 +139,7 @@ impl Attributes {
         each: &mut dyn FnMut(&str, AttributeState),
     ) -> Result<(), Error> {
         let source = self.source.clone().map_err(Error::Refused)?;
+        self.sparse.take().iter().for_each(SparseCheckout::warn);
         self.go_to(path, source, staged, reader, messages)?;
         let (case, outcome) = (self.case, &mut self.outcome);
         outcome.reset();

@@ -2,6 +2,7 @@
 //! SPARSE INDEX").
 
 use packrace_format::index_file::CacheTree;
+use packrace_object::ObjectId;
 use packrace_os::trace;
 use packrace_store::Repository;
 use packrace_store::publish::ObjectBatch;
@@ -30,8 +31,8 @@ impl FoldRules {
         if !may_be_sparse(repository.config())? {
             return Ok(None);
         }
-        // Whoever needs the patterns says what is wrong with them.
-        let patterns = SparseCheckout::open(repository).ok().flatten();
+        let patterns = SparseCheckout::open_cone(repository)?;
+        patterns.iter().for_each(SparseCheckout::warn);
         Ok(patterns.filter(SparseCheckout::is_cone).map(FoldRules))
     }
 
@@ -106,7 +107,7 @@ impl Index {
 
     /// Chooses the directories that are to stand for their contents, and stores trees where they are not known.
     pub(super) fn fold(&mut self, rules: &FoldRules, batch: &ObjectBatch) -> Result<(), IndexError> {
-        if self.folded.as_ref().is_some_and(|dirs| self.folded_entries(dirs).is_some()) {
+        if self.folded.as_ref().is_some_and(|dirs| self.walk_folded(dirs, &mut |_, _| {}).is_some()) {
             return Ok(());
         }
         let _region = trace::region("index", "convert_to_sparse");
@@ -124,30 +125,47 @@ impl Index {
 
     /// The entries as they are written beside these directories; `None` if one of them is not what its tree says.
     pub(super) fn folded_entries(&self, dirs: &[Vec<u8>]) -> Option<FoldedEntries> {
-        let mut cache_tree = match &self.cache_tree {
-            None if dirs.is_empty() => CacheTree::default(),
-            tree => tree.clone()?,
-        };
         let mut entries = Vec::new();
+        let trees = self.walk_folded(dirs, &mut |key, entry| entries.push((key.clone(), *entry)))?;
+        let mut cache_tree = self.cache_tree.clone().unwrap_or_default();
+        for (dir, id) in dirs.iter().zip(trees) {
+            cache_tree.replace(dir, CacheTree::new(Some((1, id)), Vec::new()));
+        }
+        Some(FoldedEntries { entries, cache_tree })
+    }
+
+    /// Calls `each` for what is written beside these directories, and returns their trees; `None` if one of them is not what its
+    /// tree says.
+    fn walk_folded(
+        &self,
+        dirs: &[Vec<u8>],
+        each: &mut dyn FnMut(&EntryKey, &IndexEntry),
+    ) -> Option<Vec<ObjectId>> {
+        if self.cache_tree.is_none() && !dirs.is_empty() {
+            return None;
+        }
+        let mut trees = Vec::with_capacity(dirs.len());
         let mut all = self.entries.iter().peekable();
         for dir in dirs {
             let prefix = [dir.as_slice(), b"/"].concat();
             while let Some((key, entry)) = all.next_if(|(key, _)| key.path() < prefix.as_slice()) {
-                entries.push((key.clone(), *entry));
+                each(key, entry);
             }
-            let (count, id) = cache_tree.at(dir)?.known?;
+            let (count, id) = self.cache_tree.as_ref()?.at(dir)?.known?;
             for _ in 0..count {
                 all.next_if(|(key, entry)| key.path().starts_with(&prefix) && is_foldable(key, entry))?;
             }
             if count == 0 || all.peek().is_some_and(|(key, _)| key.path().starts_with(&prefix)) {
                 return None;
             }
-            cache_tree.replace(dir, CacheTree::new(Some((1, id)), Vec::new()));
-            let entry = IndexEntry { skip_worktree: true, ..IndexEntry::new(id, Mode::Dir) };
-            entries.push((EntryKey::new(&prefix, 0), entry));
+            each(
+                &EntryKey::new(&prefix, 0),
+                &IndexEntry { skip_worktree: true, ..IndexEntry::new(id, Mode::Dir) },
+            );
+            trees.push(id);
         }
-        entries.extend(all.map(|(key, entry)| (key.clone(), *entry)));
-        Some(FoldedEntries { entries, cache_tree })
+        all.for_each(|(key, entry)| each(key, entry));
+        Some(trees)
     }
 }
 

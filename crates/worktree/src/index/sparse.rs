@@ -8,7 +8,7 @@ use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::{Config, ObjectReader, Repository, cache_bytes};
 
 use super::{Index, IndexError};
-use crate::paths::path_of;
+use crate::paths::{path_of, uses_cone};
 
 /// Deepest tree that is expanded (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
@@ -65,12 +65,7 @@ impl Index {
 
 /// Whether the settings allow sparse directory entries.
 pub(super) fn may_be_sparse(config: &Config) -> Result<bool, packrace_store::Error> {
-    for name in ["core.sparseCheckout", "core.sparseCheckoutCone", "index.sparse"] {
-        if !config.boolean(name)?.unwrap_or(name == "core.sparseCheckoutCone") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(uses_cone(config)? && config.boolean("index.sparse")?.unwrap_or(false))
 }
 
 /// Replaces each directory by its files, none of which is in the work tree. Returns the directories, except empty ones.

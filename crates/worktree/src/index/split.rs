@@ -11,6 +11,7 @@ use packrace_os::durable;
 use packrace_store::publish::{FileKind, WritePolicy, publish_file};
 use packrace_store::{Config, Repository, expiry};
 
+use super::sparse::may_be_sparse;
 use super::{Index, IndexError};
 
 /// What all shared indexes are called, before their checksum.
@@ -51,13 +52,8 @@ impl Index {
     /// Fails if git keeps this index sparse (git-config, "index.sparse"): it reads none that is split, too. One that is
     /// split already stays so.
     pub fn check_splittable(&self, repository: &Repository) -> Result<(), IndexError> {
-        let config = repository.config();
-        for key in ["index.sparse", "core.sparseCheckout", "core.sparseCheckoutCone"] {
-            if config.boolean(key)? != Some(true) {
-                return Ok(());
-            }
-        }
-        match self.shared.is_none() && repository.git_dir().join("info/sparse-checkout").is_file() {
+        let has_patterns = || repository.git_dir().join("info/sparse-checkout").is_file();
+        match may_be_sparse(repository.config())? && self.shared.is_none() && has_patterns() {
             true => Err(IndexError::SplitSparse),
             false => Ok(()),
         }

@@ -25,6 +25,7 @@ pub use self::nested::{NestedHead, head_of_nested};
 pub use self::outside::said_of_outside;
 pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
 pub use self::sparse::SparseCheckout;
+pub(crate) use self::sparse::uses_cone;
 pub use self::verify::NameRules;
 
 /// Finds the index's blob for a path, if any.

@@ -1,23 +1,32 @@
 //! The paths of a sparse checkout (git-sparse-checkout, "INTERNALS").
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
 
 use gix_glob::pattern::Case;
 use gix_ignore::Search;
 use packrace_os::count::Role;
-use packrace_store::Repository;
+use packrace_store::{Config, Repository};
 
 use super::{PathError, ignore, levels};
 
 /// Largest pattern file.
 const MAX_BYTES: u64 = 100 << 20;
 
+/// The pattern files that a user has been told of: once, where git tells of them for each index that it reads.
+static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// The patterns of `info/sparse-checkout`.
 #[derive(Debug)]
 pub struct SparseCheckout {
+    path: PathBuf,
     patterns: Search,
     case: Case,
-    is_cone: bool,
+    /// Whether they are to be those of a cone.
+    uses_cone: bool,
+    /// Why they are not, in git's words.
+    fault: Option<String>,
 }
 
 impl SparseCheckout {
@@ -37,12 +46,30 @@ impl SparseCheckout {
         let mut patterns = Search::default();
         ignore::add(&mut patterns, &bytes, &path)?;
         let case = levels::case(repository.config())?;
-        Ok(Some(SparseCheckout { patterns, case, is_cone: is_cone(&bytes) }))
+        let (uses_cone, fault) = (uses_cone(repository.config())?, cone_fault(&bytes, case));
+        Ok(Some(SparseCheckout { path, patterns, case, uses_cone, fault }))
+    }
+
+    /// `None` also if the patterns are not to be those of a cone, or cannot be read: whoever needs them says what is wrong with them.
+    pub(crate) fn open_cone(repository: &Repository) -> Result<Option<Self>, packrace_store::Error> {
+        Ok(match uses_cone(repository.config())? {
+            true => SparseCheckout::open(repository).ok().flatten(),
+            false => None,
+        })
     }
 
     /// Whether all patterns are such that name whole directories.
     pub fn is_cone(&self) -> bool {
-        self.is_cone
+        self.fault.is_none()
+    }
+
+    /// Warns of patterns that should be those of a cone, and are not. Using them does so, too.
+    pub(crate) fn warn(&self) {
+        let Some(fault) = self.fault.as_ref().filter(|_| self.uses_cone) else { return };
+        if TOLD.lock().expect("no panic while held").insert(self.path.clone()) {
+            tracing::warn!("{fault}");
+            tracing::warn!("disabling cone pattern matching");
+        }
     }
 
     /// Whether a file is included: by the last pattern that matches it, else by the same rule for its parent
@@ -57,6 +84,7 @@ impl SparseCheckout {
     }
 
     fn includes(&self, path: &[u8], is_dir: bool) -> bool {
+        self.warn();
         let (mut path, mut is_dir) = (path, is_dir);
         loop {
             let found = self.patterns.pattern_matching_relative_path(path.into(), Some(is_dir), self.case);
@@ -69,37 +97,77 @@ impl SparseCheckout {
     }
 }
 
-/// Whether these are the patterns of a cone (git-sparse-checkout, "INTERNALS — CONE PATTERN SET"): `/*`, `!/*/`, directories, and below
-/// one of these all directories not.
-fn is_cone(bytes: &[u8]) -> bool {
-    let mut dirs: HashSet<&[u8]> = HashSet::new();
-    let lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")) {
-        let is_fit = match line.strip_prefix(b"!") {
-            None if line == b"/*" => true,
-            None => {
-                dirs.insert(line);
-                is_plain_dir(line)
+/// Whether patterns are to be those of a cone (git-config, `core.sparseCheckoutCone`, which `git sparse-checkout` sets).
+pub(crate) fn uses_cone(config: &Config) -> Result<bool, packrace_store::Error> {
+    Ok(config.boolean("core.sparseCheckout")?.unwrap_or(false)
+        && config.boolean("core.sparseCheckoutCone")?.unwrap_or(false))
+}
+
+/// Why these are not the patterns of a cone (git-sparse-checkout, "INTERNALS — CONE PATTERN SET"): `/*`, `!/*/`, directories, and
+/// below one of these all directories not.
+fn cone_fault(bytes: &[u8], case: Case) -> Option<String> {
+    let (mut dirs, mut closed): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = (HashSet::new(), HashSet::new());
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let line = without_end(line);
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let (is_negative, line) = line.strip_prefix(b"!").map_or((false, line), |line| (true, line));
+        let (is_dir, pattern) = line.strip_suffix(b"/").map_or((false, line), |line| (true, line));
+        let shown = || String::from_utf8_lossy(pattern);
+        if pattern == b"/*" && is_dir >= is_negative {
+            continue;
+        }
+        let above = pattern.strip_suffix(b"/*").filter(|_| is_negative);
+        if pattern != b"/*" && !(is_dir && is_plain(above.unwrap_or(pattern), above.is_some())) {
+            return Some(format!("unrecognized pattern: '{}'", shown()));
+        }
+        let key = |dir: &[u8]| match case {
+            Case::Sensitive => dir.to_vec(),
+            Case::Fold => dir.to_ascii_lowercase(),
+        };
+        match above.map(key) {
+            Some(above) if dirs.remove(&above) => drop(closed.insert(above)),
+            _ if is_negative => return Some(format!("unrecognized negative pattern: '{}'", shown())),
+            _ if closed.contains(&key(pattern)) => {
+                let what = "your sparse-checkout file may have issues";
+                return Some(format!("{what}: pattern '{}' is repeated", shown()));
             }
-            Some(b"/*/") => true,
-            Some(line) => line.strip_suffix(b"*/").is_some_and(|dir| is_plain_dir(dir) && dirs.contains(dir)),
+            _ => drop(dirs.insert(key(pattern))),
+        }
+    }
+    None
+}
+
+/// A pattern without a carriage return and spaces at its end, unless they are escaped.
+fn without_end(line: &[u8]) -> &[u8] {
+    let mut line = line.strip_suffix(b"\r").unwrap_or(line);
+    while let Some(shorter) = line.strip_suffix(b" ").filter(|shorter| !shorter.ends_with(b"\\")) {
+        line = shorter;
+    }
+    line
+}
+
+/// Whether a pattern is a path from the top, in which all that could stand for something else is escaped.
+fn is_plain(pattern: &[u8], is_above: bool) -> bool {
+    let is_long = pattern.len() > 1 || is_above;
+    if !is_long || !pattern.starts_with(b"/") || pattern.windows(2).any(|pair| pair == b"**") {
+        return false;
+    }
+    let mut at = 0;
+    while let Some(byte) = pattern.get(at) {
+        let is_fit = match byte {
+            b'\\' => pattern.get(at + 1).is_some_and(|next| matches!(next, b'*' | b'?' | b'[' | b'\\')),
+            // As in git, a backslash that is escaped itself will do.
+            b'*' | b'?' | b'[' => at > 0 && pattern[at - 1] == b'\\',
+            _ => true,
         };
         if !is_fit {
             return false;
         }
+        at += if *byte == b'\\' { 2 } else { 1 };
     }
     true
-}
-
-/// Whether a pattern is `/NAME/`, without anything that stands for something else.
-fn is_plain_dir(pattern: &[u8]) -> bool {
-    let mut is_escaped = false;
-    let is_plain = pattern.iter().all(|byte| {
-        let is_literal = is_escaped || !matches!(byte, b'*' | b'?' | b'[');
-        is_escaped = !is_escaped && *byte == b'\\';
-        is_literal
-    });
-    is_plain && !is_escaped && pattern.len() > 2 && pattern.starts_with(b"/") && pattern.ends_with(b"/")
 }
 
 #[cfg(test)]
@@ -108,18 +176,43 @@ mod tests {
 
     #[test]
     fn patterns_of_a_cone_are_known() {
-        let check = |text: &str, expect: bool| assert_eq!(is_cone(text.as_bytes()), expect, "{text}");
-        check("/*\n!/*/\n/in/\n", true);
-        check("# all\n\n/*\n!/*/\n/a/\n!/a/*/\n/a/b\\*/\r\n", true);
-        check("/*\n", true);
-        check("/*\n!/*/\nin/\n", false);
-        check("/*\n!/*/\n/in\n", false);
-        check("/*\n!/*/\n/i*/\n", false);
-        check("/*\n!/*/\n/i[n]/\n", false);
-        check("/*\n!/*/\n!/a/*/\n", false);
-        check("/*\n!/*/\n!/a/\n", false);
-        check("//\n", false);
-        check("/a\\/\n", true);
-        check("*.rs\n", false);
+        let check = |text: &str, expect: Option<&str>| {
+            let fault = cone_fault(text.as_bytes(), Case::Sensitive);
+            assert_eq!(fault.as_deref(), expect, "{text}");
+        };
+        let unknown =
+            |text: &str, shown: &str| check(text, Some(&format!("unrecognized pattern: '{shown}'")));
+        let negative =
+            |text: &str, shown: &str| check(text, Some(&format!("unrecognized negative pattern: '{shown}'")));
+        let cone = |text: &str| check(text, None);
+        cone("/*\n!/*/\n/in/\n");
+        cone("# all\n\n/*\n!/*/\n/a/\n!/a/*/\n/a/b\\*/  \r\n");
+        cone("/*\n/*/\n/a//b/\n///\n/a]/\n/a\\[/\n");
+        cone("/a\\\\b/\n/a\\\\*/\n/a\\*/\n!/a\\*/*/\n/a/b/\n!/a/b/*/\n/a/");
+        unknown("/*\n!/*/\nin/\n", "in");
+        unknown("/*\n!/*/\n/in\n", "/in");
+        unknown("/*\n!/*/\n/i*/\n", "/i*");
+        unknown("/i[n]/\n", "/i[n]");
+        unknown("*.rs\n", "*.rs");
+        unknown("//\n", "/");
+        unknown("/\n", "");
+        unknown("  \n", "");
+        unknown("!/a\n", "/a");
+        unknown("/a/*/\n", "/a/*");
+        unknown("/a/\n!/a/*/*/\n", "/a/*/*");
+        unknown("!/**/\n", "/**");
+        unknown("/a\\/\n", "/a\\");
+        unknown("/a\\]/\n", "/a\\]");
+        unknown("/a\\\\**/\n", "/a\\\\**");
+        negative("!/*\n", "/*");
+        negative("/*\n!/*/\n!/a/*/\n", "/a/*");
+        negative("/a/\n!/a/*/\n!/a/*/\n", "/a/*");
+        negative("/a/b/\n!/a/*/\n", "/a/*");
+        negative("/a/\n!/a/\\*/\n", "/a/\\*");
+        negative("/*\n!/*/\n!/a/\n", "/a");
+        let repeated = "your sparse-checkout file may have issues: pattern '/a' is repeated";
+        check("/a/\n!/a/*/\n/a/\n", Some(repeated));
+        negative("/A/\n!/a/*/\n", "/a/*");
+        assert_eq!(cone_fault(b"/A/\n!/a/*/\n", Case::Fold), None);
     }
 }
