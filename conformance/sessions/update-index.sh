@@ -760,3 +760,21 @@ known git update-index --no-fsmonitor-valid top
 known git update-index --force-remove out2/d
 stock status --short
 known git update-index --force-remove out/b
+
+## `write-tree` asks the file system monitor
+monitored_tree
+printf '#!/bin/sh\necho "asked in version $1" >&2\nprintf "token\\0"\n' >.git/monitor
+known() {
+    "$@"
+    stock ls-files -f 2>/dev/null
+    grep -c FSMN .git/index
+}
+known git write-tree
+stock -c core.fsmonitor= update-index --add --cacheinfo 100644,$(stock rev-parse HEAD:a),x
+known git write-tree
+known git write-tree --prefix=
+known git -c core.fsmonitor= write-tree
+stock -c core.fsmonitor= update-index --force-remove x
+known git write-tree
+GIT_INDEX_FILE=.git/other known git write-tree
+git --git-dir=.git -c core.bare=true write-tree

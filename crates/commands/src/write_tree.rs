@@ -8,7 +8,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::{Fatal, is_forbidden};
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::WriteTreeOptions;
-use crate::work_tree::{WorkTree, damaged_index};
+use crate::work_tree::{WorkTree, damaged_index, start_monitor};
 
 /// What is said if a tree cannot be made.
 const BUILDING: &str = "git-write-tree: error building trees";
@@ -23,6 +23,10 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
             return Err(damaged_index(error, &repository, call, tree.as_ref()));
         }
     };
+    if let Ok(tree) = WorkTree::of(&repository, call) {
+        let start = || start_monitor(call, &repository, &tree.top);
+        lock.follow_in_passing(&repository, &tree.top, &start)?;
+    }
     let options = BatchOptions::of(repository.config())?;
     let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
     let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
@@ -43,9 +47,6 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let stored = published?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
     if lock.index().is_changed() {
-        if let Ok(tree) = WorkTree::of(&repository, call) {
-            lock.index_mut().follow_untracked_setting(repository.config(), &tree.top)?;
-        }
         match lock.commit(&stored, &mut |_, _| false) {
             Ok(()) => index_changed(call, &repository, IndexChange::Alone)?,
             Err(error) => {

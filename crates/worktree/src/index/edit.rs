@@ -146,7 +146,7 @@ impl Index {
     }
 
     /// Adds or removes the untracked cache, as `core.untrackedCache` says, for the work tree at `top`.
-    pub fn follow_untracked_setting(
+    pub(super) fn follow_untracked_setting(
         &mut self,
         config: &Config,
         top: &Path,

@@ -78,6 +78,22 @@ impl IndexLock {
         Ok(lock)
     }
 
+    /// For a command that needs nothing of the work tree at `top`: asks its monitor all the same, as in git, and keeps an untracked
+    /// cache and what the monitor says if the index is written for something else.
+    pub fn follow_in_passing(
+        &mut self,
+        repository: &Repository,
+        top: &Path,
+        start_daemon: &dyn Fn() -> bool,
+    ) -> Result<(), IndexError> {
+        let is_changed = self.index.is_changed;
+        self.index.follow_untracked_setting(repository.config(), top)?;
+        self.index.follow_monitor_setting(repository.config());
+        self.index.ask_monitor(repository, top, start_daemon)?;
+        self.index.is_changed = is_changed;
+        Ok(())
+    }
+
     /// Clears skip-worktree for paths that exist in the work tree at `top` (git-config,
     /// "sparse.expectFilesOutsideOfPatterns").
     fn unskip_present(&mut self, config: &Config, top: &Path) -> Result<(), IndexError> {
