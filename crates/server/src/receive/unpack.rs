@@ -99,7 +99,7 @@ pub(super) fn receive_pack_bytes(
     let mut ingest = Ingest::new(writer, options);
     let mut unread = None;
     let form = settings.unpack_limit.form_of(announced);
-    let traced = traced_program(program, header);
+    let traced = traced_program(program, header, settings, progress.meter.is_none());
     let result = trace::during(traced, || {
         unread = feed(source, &head, &mut ingest, progress.client)?;
         progress.client.pack_read();
@@ -127,15 +127,26 @@ pub(super) fn receive_pack_bytes(
 }
 
 /// In a trace, begins the work of the program that git starts for a pack.
-fn traced_program(program: &str, header: Header) -> Option<TracedChild> {
+fn traced_program(
+    program: &str,
+    header: Header,
+    settings: &UnpackSettings,
+    is_quiet: bool,
+) -> Option<TracedChild> {
     if !trace::is_on() {
         return None;
     }
     let header = format!("--pack_header={},{}", header.version, header.objects);
+    let limit = settings.max_bytes.filter(|bytes| *bytes > 0);
+    let limit = limit.map(|bytes| format!("--max-input-size={bytes}"));
+    let strict = settings.fsck.checks_objects.then_some("--strict");
+    let mut argv = vec!["git", program];
     match program {
-        "index-pack" => trace::child_inside(&["git", program, "--stdin", &header, "--fix-thin"]),
-        _ => trace::child_inside(&["git", program, &header]),
+        "index-pack" => argv.extend(["--stdin", &header].into_iter().chain(strict).chain(["--fix-thin"])),
+        _ => argv.extend([&*header].into_iter().chain(is_quiet.then_some("-q")).chain(strict)),
     }
+    argv.extend(limit.as_deref());
+    trace::child_inside(&argv)
 }
 
 /// What is checked of objects, if they are; a setting or a list that makes no sense is the fault of the repository.

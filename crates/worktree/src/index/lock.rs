@@ -221,7 +221,11 @@ impl IndexLock {
         drop(of_tree);
         self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
         trace::data("index", "write/version", version);
-        let written = folded.as_ref().map_or(entries.len(), |folded| folded.entries.len());
+        let written = match (&split, &folded) {
+            (Some(split), _) => split.entries.len(),
+            (None, Some(folded)) => folded.entries.len(),
+            (None, None) => entries.len(),
+        };
         trace::data("index", "write/cache_nr", written);
         drop(region);
         self.lock.commit().map_err(IndexError::Unwritten)?;

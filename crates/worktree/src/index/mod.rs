@@ -83,9 +83,8 @@ impl Index {
 
     /// Reads the index from another file.
     pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
-        let _region = trace::region_with("index", "do_read_index", path);
         let hash = repository.hash_kind();
-        let found = if is_nameless(path) { None } else { read_file(path, hash)? };
+        let found = if is_nameless(path) { None } else { read_file(path, hash, "do_read_index")? };
         let Some((file, timestamp)) = found else { return Ok(Index::empty(hash)) };
         let (mut file, mut shared) = (file, None);
         if let Some(link) = &file.link {
@@ -94,7 +93,7 @@ impl Index {
                 path: path_of_shared.clone(),
                 source: std::io::Error::new(std::io::ErrorKind::NotFound, "No such file or directory"),
             };
-            let (found, _) = read_file(&path_of_shared, hash)?.ok_or_else(missing)?;
+            let (found, _) = read_file(&path_of_shared, hash, "shared/do_read_index")?.ok_or_else(missing)?;
             let damaged = |source| IndexError::Damaged { path: path_of_shared.clone(), source };
             let mut known = Shared::new(found.checksum, found.entries.clone());
             let deleted = link.deleted(found.entries.len() as u32).map_err(damaged);
@@ -115,8 +114,6 @@ impl Index {
             monitor.iter_mut().for_each(|monitor| monitor.doubt_skipped(&file.entries));
         }
         let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
-        trace::data("index", "read/version", version);
-        trace::data("index", "read/cache_nr", entries.len());
         Ok(Index {
             hash,
             version: Some(version),
@@ -241,7 +238,9 @@ impl Index {
 }
 
 /// Reads one file and its modification time. The content may be newer than that time, never older.
-fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, IndexError> {
+/// Reads a file, which is a region of a trace with this label.
+fn read_file(path: &Path, hash: HashKind, label: &str) -> Result<Option<(IndexFile, Time)>, IndexError> {
+    let _region = trace::region_with("index", label, path);
     let unreadable = |source| IndexError::Unreadable { path: path.to_owned(), source };
     let Some(identity) = packrace_os::identity(path, Role::WorkTree).map_err(unreadable)? else {
         return Ok(None);
@@ -249,6 +248,8 @@ fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, I
     let bytes = packrace_os::read_file(path, Role::WorkTree, MAX_INDEX_BYTES).map_err(unreadable)?;
     let file = IndexFile::decode(&bytes, hash)
         .map_err(|source: IndexFileError| IndexError::Damaged { path: path.to_owned(), source })?;
+    trace::data("index", "read/version", file.version);
+    trace::data("index", "read/cache_nr", file.entries.len());
     Ok(Some((file, identity.modified.map(time_of).unwrap_or_default())))
 }
 

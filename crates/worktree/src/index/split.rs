@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use packrace_format::index_file::{EntryKey, IndexEntry, IndexParts, Split, encode, split};
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
-use packrace_os::durable;
+use packrace_os::{durable, trace};
 use packrace_store::publish::{FileKind, WritePolicy, publish_file};
 use packrace_store::{Config, Repository, expiry};
 
@@ -158,8 +158,11 @@ impl SplitRules {
             skip_hash: false,
         };
         let (bytes, checksum) = encode(index.entries.iter(), version, &parts, index.hash);
-        publish_file(&self.path(&checksum), &bytes, FileKind::WorkTreeIndex, self.policy)
-            .map_err(IndexError::Unwritten)?;
+        let path = self.path(&checksum);
+        let _region = trace::region_with("index", "shared/do_write_index", &path);
+        trace::data("index", "write/version", version);
+        trace::data("index", "write/cache_nr", index.entries.len());
+        publish_file(&path, &bytes, FileKind::WorkTreeIndex, self.policy).map_err(IndexError::Unwritten)?;
         let entries = index.entries.iter().map(|(key, entry)| (key.clone(), *entry)).collect();
         Ok(Shared::new(checksum, entries))
     }

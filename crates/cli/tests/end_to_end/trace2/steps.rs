@@ -184,6 +184,11 @@ fn regions_and_data() {
     );
     check(&["commit-graph", "write", "--reachable"], &[], &[r#"{"event":"cmd_mode","name":"write"}"#]);
     check(&["multi-pack-index", "verify"], &[], &[r#""name":"verify""#]);
+    check(
+        &["update-index", "--split-index"],
+        &[],
+        &["shared/do_write_index", r#""key":"write/cache_nr","value":"0""#],
+    );
 }
 
 /// Git has the option since 2.50.
