@@ -39,7 +39,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
-    let writes_midx = midx != MultiPackIndexMode::No;
+    let (writes_midx, cruft) = (midx != MultiPackIndexMode::No, cruft_packing(args, config)?);
     let expire_to = args.expire_to.as_ref().map(|path| path_from_top(&repository, call, path)).transpose()?;
     fetch_unpromised(call, &repository, &packrace_pack::NoProgress)?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
@@ -48,7 +48,6 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let found = roots(&repository)?;
     let asked_bitmap = || bitmap_request(call, &repository, &found.refs);
     let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
-    let cruft = cruft_packing(args, config)?;
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,

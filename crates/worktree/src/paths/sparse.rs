@@ -108,10 +108,11 @@ pub(crate) fn uses_cone(config: &Config) -> Result<bool, packrace_store::Error> 
 fn cone_fault(bytes: &[u8], case: Case) -> Option<String> {
     let (mut dirs, mut closed): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = (HashSet::new(), HashSet::new());
     for line in bytes.split(|byte| *byte == b'\n') {
-        let line = without_end(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
+        let line = without_spaces(line);
         let (is_negative, line) = line.strip_prefix(b"!").map_or((false, line), |line| (true, line));
         let (is_dir, pattern) = line.strip_suffix(b"/").map_or((false, line), |line| (true, line));
         let shown = || String::from_utf8_lossy(pattern);
@@ -139,9 +140,8 @@ fn cone_fault(bytes: &[u8], case: Case) -> Option<String> {
     None
 }
 
-/// A pattern without a carriage return and spaces at its end, unless they are escaped.
-fn without_end(line: &[u8]) -> &[u8] {
-    let mut line = line.strip_suffix(b"\r").unwrap_or(line);
+/// A pattern without spaces at its end, unless they are escaped.
+fn without_spaces(mut line: &[u8]) -> &[u8] {
     while let Some(shorter) = line.strip_suffix(b" ").filter(|shorter| !shorter.ends_with(b"\\")) {
         line = shorter;
     }
