@@ -332,9 +332,15 @@ git show-ref
 ## an index without a name
 # state: no-objects no-fsck
 # needs git: 2.47
-# exits: 128 1 1
+# exits: 128 128 128 128 1 1
 history 2
 echo new >new
+GIT_INDEX_FILE= git write-tree
+GIT_INDEX_FILE= git write-tree --prefix=none
+GIT_INDEX_FILE= git add -n new
+GIT_INDEX_FILE= git add -nv new
+GIT_INDEX_FILE= git add -n none
+GIT_INDEX_FILE= git add new
 GIT_INDEX_FILE= git update-index --add new
 GIT_INDEX_FILE= git update-index --refresh
 GIT_INDEX_FILE= git stash

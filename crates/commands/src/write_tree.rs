@@ -16,7 +16,7 @@ const BUILDING: &str = "git-write-tree: error building trees";
 /// Implements `git write-tree`.
 pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
-    let mut lock = match IndexLock::take(&repository) {
+    let mut lock = match IndexLock::take_even_nameless(&repository) {
         Ok(lock) => lock,
         Err(error) => {
             let tree = WorkTree::find(&repository, call)?;
@@ -46,7 +46,7 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     });
     let stored = published?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
-    if lock.index().is_changed() {
+    if lock.index().is_changed() && !lock.is_nameless() {
         match lock.commit(&stored, &mut |_, _| false) {
             Ok(()) => index_changed(call, &repository, IndexChange::Alone)?,
             Err(error) => {

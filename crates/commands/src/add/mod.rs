@@ -49,7 +49,8 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         Some(asked) => asked,
         None => ignores_errors(&repository)?,
     };
-    let lock = match IndexLock::take_in(&repository, &tree.top) {
+    let lock = IndexLock::take_even_nameless(&repository);
+    let lock = match lock.and_then(|lock| lock.in_work_tree(&repository, &tree.top)) {
         // What is wrong with the pathspecs is said before.
         Err(
             error @ (IndexError::Damaged { .. } | IndexError::Unreadable { .. } | IndexError::SplitSparse),
@@ -160,7 +161,11 @@ impl AddCommand<'_> {
         lock.fold(&batch.objects)?;
         // The objects are stored before the index names them.
         let stored = batch.objects.publish()?.stored();
-        lock.commit(&stored, &mut |key, _| modified.contains(key.path()))?;
+        let committed = lock.commit(&stored, &mut |key, _| modified.contains(key.path()));
+        committed.map_err(|error| match error {
+            IndexError::Nameless => Fatal::new("unable to write new index file"),
+            other => other.into(),
+        })?;
         index_changed(self.call, &self.repository, IndexChange::Alone)?;
         if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
     }

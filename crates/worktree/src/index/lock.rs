@@ -26,7 +26,8 @@ type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> Result<bool, 
 /// nothing.
 #[derive(Debug)]
 pub struct IndexLock {
-    lock: LockFile,
+    /// None if the index has no name.
+    lock: Option<LockFile>,
     /// The file that the lock is of.
     path: PathBuf,
     index: Index,
@@ -51,15 +52,24 @@ struct IndexFormat {
 impl IndexLock {
     /// Takes the lock, then reads the index. Does not wait for the lock.
     pub fn take(repository: &Repository) -> Result<Self, IndexError> {
+        let taken = IndexLock::take_even_nameless(repository)?;
+        if taken.is_nameless() { Err(IndexError::Nameless) } else { Ok(taken) }
+    }
+
+    /// The same, but with an empty `GIT_INDEX_FILE` only the writing fails: what needs none is done.
+    pub fn take_even_nameless(repository: &Repository) -> Result<Self, IndexError> {
         let config = repository.config();
         let policy = WritePolicy::of(config)?;
         let format = IndexFormat::of(repository)?;
         let split = SplitRules::of(repository, policy)?;
-        if is_nameless(repository.index_file()) {
-            return Err(IndexError::Nameless);
-        }
         let path = resolved(repository.index_file());
-        let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
+        let lock = match is_nameless(&path) {
+            true => None,
+            false => {
+                let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy);
+                Some(lock.map_err(IndexError::Lock)?)
+            }
+        };
         let mut index = Index::read(repository)?;
         split.check(&index, repository)?;
         let fold = FoldRules::of(repository)?;
@@ -69,13 +79,22 @@ impl IndexLock {
 
     /// The same for commands in a work tree, with or without an untracked cache, as configured.
     pub fn take_in(repository: &Repository, top: &Path) -> Result<Self, IndexError> {
-        let mut lock = IndexLock::take(repository)?;
-        lock.index.follow_untracked_setting(repository.config(), top)?;
-        lock.index.follow_monitor_setting(repository.config());
+        IndexLock::take(repository)?.in_work_tree(repository, top)
+    }
+
+    /// As from [`IndexLock::take_in`].
+    pub fn in_work_tree(mut self, repository: &Repository, top: &Path) -> Result<Self, IndexError> {
+        self.index.follow_untracked_setting(repository.config(), top)?;
+        self.index.follow_monitor_setting(repository.config());
         // As in git, it is written for that alone.
-        lock.index.is_changed |= lock.split.is_other(&lock.index);
-        lock.unskip_present(repository.config(), top)?;
-        Ok(lock)
+        self.index.is_changed |= self.split.is_other(&self.index);
+        self.unskip_present(repository.config(), top)?;
+        Ok(self)
+    }
+
+    /// Whether the index has no name, and so cannot be written.
+    pub fn is_nameless(&self) -> bool {
+        self.lock.is_none()
     }
 
     /// For a command that needs nothing of the work tree at `top`: asks its monitor all the same, as in git, and keeps an untracked
@@ -183,6 +202,7 @@ impl IndexLock {
 
     fn write(mut self, is_modified: &mut IsModified<'_>) -> Result<(), IndexError> {
         self.check_ids()?;
+        let mut lock = self.lock.take().ok_or(IndexError::Nameless)?;
         self.smudge(is_modified)?;
         self.forget_stale_directories();
         let version = self.index.version.unwrap_or_else(|| self.format.version_of_new());
@@ -219,7 +239,7 @@ impl IndexLock {
             (None, None) => encode(entries.iter(), version, &parts, *hash),
         };
         drop(of_tree);
-        self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
+        lock.write(&bytes).map_err(IndexError::Unwritten)?;
         trace::data("index", "write/version", version);
         let written = match (&split, &folded) {
             (Some(split), _) => split.entries.len(),
@@ -228,7 +248,7 @@ impl IndexLock {
         };
         trace::data("index", "write/cache_nr", written);
         drop(region);
-        self.lock.commit().map_err(IndexError::Unwritten)?;
+        lock.commit().map_err(IndexError::Unwritten)?;
         if let (Some(shared), Some(expire)) = (shared, expire) {
             self.split.remove_expired(&shared.checksum, expire);
         }
