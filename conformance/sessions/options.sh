@@ -633,3 +633,14 @@ ls | grep -c out
 echo "$pack" | git pack-objects --cruft --no-cruft-expiration -q out
 git pack-objects --cruft-expiration now -q out </dev/null
 rm out*
+
+## options that are given twice
+# exits: 128 128
+history 1
+stock repack -adq
+cp .git/objects/pack/*.pack x.pack
+git index-pack --object-format=none --object-format=sha1 x.pack
+git index-pack --object-format=sha1 --object-format=none x.pack
+git index-pack --object-format=sha256 --object-format=sha1 x.pack >/dev/null
+git update-ref --no-deref --no-no-deref HEAD HEAD
+rm -f x.*

@@ -86,14 +86,18 @@ impl<'a> IndexPackJob<'a> {
             Some(repository) => repository.config().clone(),
             None => Config::outside(&call.open_options()?.config)?,
         };
-        let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
+        let mut hash = chosen_hash(None, repository.as_ref())?;
+        // Each of them must be one, and the last one counts.
+        for format in &args.object_format {
+            hash = chosen_hash(Some(format), None)?;
+        }
         let options = options(args, repository.as_ref(), &config, hash)?;
         let publishing = publishing(args, &config)?;
         // As in git, after settings and the words of options.
         if args.stdin && repository.is_none() {
             return Err(Fatal::new("--stdin requires a git repository"));
         }
-        if args.stdin && args.object_format.is_some() {
+        if args.stdin && !args.object_format.is_empty() {
             return Err(Fatal::new("options '--object-format' and '--stdin' cannot be used together"));
         }
         let stem = |path: Option<&PathBuf>, extension| match path {

@@ -64,7 +64,7 @@ pub struct IndexPack {
     pub index_version: Option<String>,
     /// Hash of object IDs: sha1 or sha256.
     #[arg(long, value_name = "HASH", require_equals = true)]
-    pub object_format: Option<String>,
+    pub object_format: Vec<String>,
     /// The header of the pack, which was already read from standard input.
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
     pub pack_header: Option<String>,

@@ -24,7 +24,7 @@ pub struct RefsDelete {
     #[arg(long, overrides_with = "deref")]
     pub no_deref: bool,
     /// Change the target of a symbolic ref (the default).
-    #[arg(long, overrides_with = "no_deref")]
+    #[arg(long, alias = "no-no-deref", overrides_with = "no_deref")]
     pub deref: bool,
 }
 

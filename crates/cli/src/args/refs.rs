@@ -22,7 +22,7 @@ pub struct UpdateRef {
     #[arg(long, overrides_with = "deref")]
     pub no_deref: bool,
     /// Change the target of a symbolic ref (the default).
-    #[arg(long)]
+    #[arg(long, alias = "no-no-deref")]
     pub deref: bool,
     /// Read changes from standard input, and apply all of them or none.
     #[arg(long)]

@@ -40,7 +40,7 @@ pub struct IndexPackOptions {
     /// Version of the index, and the offset from which it uses eight bytes per offset.
     pub index_version: Option<String>,
     /// The hash of the pack's objects: sha1 or sha256.
-    pub object_format: Option<String>,
+    pub object_format: Vec<String>,
     /// The header of the pack, which was already read from the input.
     pub pack_header: Option<String>,
     /// Write a NUL to the error output after the pack was read.
