@@ -698,3 +698,78 @@ history 2
 echo 'New <new@example.com> <committer@example.com>' >.mailmap
 git for-each-ref --format='%(authorname:mailmap) %(committername:mailmap) %(committeremail:mailmap) %(creator:mailmap)'
 git reflog -1 --format='%aN %cN %cE'
+
+## flags of refs
+# in: files reftable
+# state: no-fsck
+history 2
+git branch packed
+git tag -m t annotated
+git pack-refs --all
+git branch loose
+for name in loose packed none; do stock symbolic-ref refs/heads/to-$name refs/heads/$name; done
+stock symbolic-ref refs/heads/twice refs/heads/to-packed
+git for-each-ref --format='%(refname) [%(flag)]'
+git for-each-ref --format='%(refname) [%(flag:x)] [%(*flag)]' --include-root-refs
+git for-each-ref --format='%(refname) %(if)%(flag)%(then)yes%(else)no%(end)' --sort=-flag
+
+## a ref of zeros in packed-refs
+# state: no-fsck
+# exits: 128 128 128 128 128 128 128
+history 2
+for name in a b; do stock branch $name; done
+stock pack-refs --all
+zeros=$(printf %040d 0)
+sed "s|^[0-9a-f]* refs/heads/a|$zeros refs/heads/a|" .git/packed-refs >new
+cat new >.git/packed-refs
+rm new
+stock symbolic-ref refs/heads/to-a refs/heads/a
+echo $zeros >.git/refs/heads/0-loose
+for field in refname objectname objectname:short symref upstream HEAD flag ahead-behind:main; do
+    git for-each-ref --format="%(refname:short) %($field)"
+done
+git for-each-ref --contains main
+git for-each-ref --no-merged main --format='%(refname)'
+git for-each-ref --sort=-objectname --format='%(refname)'
+git for-each-ref --format='%(refname) %(describe:tags)' refs/heads/b
+GIT_REF_PARANOIA=0 git for-each-ref
+GIT_REF_PARANOIA=0 git show-ref
+git for-each-ref
+git for-each-ref --format='%(*objectname)'
+git for-each-ref --format='%(objecttype)' refs/heads/a
+git for-each-ref --sort=objecttype --format='%(refname)'
+git for-each-ref --points-at main
+git for-each-ref --points-at $zeros
+git show-ref
+
+## a ref of zeros in a reftable
+# in: reftable
+# state: no-fsck
+# exits: 128
+history 2
+blob=$(echo x | stock hash-object -w --stdin)
+stock tag a $blob
+stock symbolic-ref refs/heads/to-a refs/tags/a
+stock pack-refs
+perl -0pi -e "BEGIN { \$id = pack('H*', '$blob') } s/\Q\$id\E/\"\\0\" x 20/e" .git/reftable/*.ref
+git for-each-ref
+git for-each-ref --format='%(refname) %(flag)' --points-at main
+GIT_REF_PARANOIA=0 git for-each-ref
+git show-ref
+
+## broken refs are told of where they would be listed
+history 2
+stock tag t
+echo x >.git/refs/tags/main
+git for-each-ref --format='%(refname:short)' refs/heads
+git for-each-ref --format='%(refname) %(describe:tags)' refs/heads
+git for-each-ref --format='%(refname:short)'
+
+## objects that options name are looked for before what else is wrong
+# exits: 129 128 129 129 128
+history 1
+git for-each-ref --count=-1 --points-at=none
+git for-each-ref --shell --perl --merged=none
+git for-each-ref --count=-1 --contains=none
+git for-each-ref --count=-1 --color=none
+git for-each-ref --color=always --no-merged=none --count=-1

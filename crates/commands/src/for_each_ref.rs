@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::ForEachRefOptions;
-use crate::ref_filter::{self, ListingRequest, Quoting};
+use crate::ref_filter::{self, CommitFilter, ListedObjects, ListingRequest, Quoting};
 
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
@@ -16,9 +16,21 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 /// Implements `git for-each-ref`.
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = with_refs(repository_with_replacements(call)?)?;
-    let request = request(call, args)?;
+    let objects = ListedObjects::new(call, &repository);
+    let named = ListingRequest {
+        points_at: bytes(&args.points_at),
+        merged: bytes(&args.merged),
+        not_merged: bytes(&args.no_merged),
+        contains: bytes(&args.contains),
+        not_contains: bytes(&args.no_contains),
+        ..ListingRequest::default()
+    };
+    // As in git, where these are read, and colours, before what other options say is looked at.
+    let commits = CommitFilter::parse(&objects, &named)?;
+    let has_color = has_color(call, args)?;
+    let request = ListingRequest { has_color, ..request(call, args)? };
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
-    ref_filter::list(call, &repository, &request)
+    ref_filter::list(&objects, &commits, &request)
 }
 
 fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fatal> {
@@ -51,17 +63,12 @@ fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fata
         excluded: bytes(&args.exclude),
         folds_case: args.ignore_case,
         has_root_refs: args.include_root_refs,
-        points_at: bytes(&args.points_at),
-        merged: bytes(&args.merged),
-        not_merged: bytes(&args.no_merged),
-        contains: bytes(&args.contains),
-        not_contains: bytes(&args.no_contains),
         sort: bytes(&args.sort),
         format: args.format.clone().map(OsString::into_vec),
         quoting: quoting(args)?,
-        has_color: has_color(call, args)?,
         omits_empty: args.omit_empty,
         count,
+        ..ListingRequest::default()
     })
 }
 

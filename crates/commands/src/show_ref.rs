@@ -160,6 +160,7 @@ impl<'a> ShowRefListing<'a> {
         };
         let null = ObjectId::null(self.repository.hash_kind());
         let skips_broken = self.repository.skips_broken_refs();
+        let is_packed = |name: &[u8]| is_good_name(name) && refs.is_packed(name);
         for prefix in all {
             let mut result = Ok(());
             let range = NameRange::of_prefix(prefix);
@@ -169,7 +170,9 @@ impl<'a> ShowRefListing<'a> {
                 }
                 let found = match record.target {
                     // Git does not tell of those that it refuses if they are to be left out.
-                    Target::Direct { id, .. } if id.is_null() && skips_broken => Ok(None),
+                    Target::Direct { id, .. } if id.is_null() && skips_broken && !is_packed(record.name) => {
+                        Ok(None)
+                    }
                     Target::Direct { id, peeled } => Ok(Some((id.to_id(), peeled.to_id()))),
                     Target::Symbolic(_) => {
                         let found = refs.resolve(record.name);

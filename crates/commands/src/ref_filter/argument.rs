@@ -20,10 +20,6 @@ pub fn unrecognized(name: &str, argument: &[u8]) -> Fatal {
     fatal(&format!("unrecognized %({name}) argument: "), argument)
 }
 
-pub fn unsupported(name: &str) -> Fatal {
-    Fatal::new(format!("%({name}) is not supported by packrace"))
-}
-
 pub fn fatal(text: &str, bytes: &[u8]) -> Fatal {
     Fatal::new(format!("{text}{}", String::from_utf8_lossy(bytes)))
 }

@@ -1,6 +1,6 @@
 //! One `%(atom)`: its name, its argument, and their errors (git-for-each-ref, "FIELD NAMES").
 
-use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
+use super::argument::{fatal, number, split_argument, unrecognized};
 use super::context::ParseContext;
 use super::dates::DateFormat;
 use super::describe_form::DescribeForm;
@@ -21,6 +21,8 @@ pub enum Field {
     RefName(NameForm),
     Symref(NameForm),
     Head,
+    /// Whether the ref is symbolic, and whether its value comes from `packed-refs`.
+    Flags,
     WorktreePath,
     /// `upstream`, or `push`.
     Tracking {
@@ -136,6 +138,7 @@ impl Field {
             Field::RefName(_)
             | Field::Symref(_)
             | Field::Head
+            | Field::Flags
             | Field::WorktreePath
             | Field::Tracking { .. }
             | Field::AheadBehind(_)
@@ -244,7 +247,7 @@ fn field(
         "contents" => contents(argument)?,
         "trailers" => Field::Trailers(TrailerForm::parse(argument.unwrap_or_default())?),
         "signature" => signature(argument)?,
-        "flag" => return Err(unsupported(name)),
+        "flag" => Field::Flags,
         "rest" => {
             bare(name, argument, Field::Nothing)?;
             return Err(Fatal::new("this command reject atom %(rest)"));

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::Write as _;
 
-use packrace_object::{Kind, ObjectId, parse_tag};
-use packrace_store::refs::{RefSnapshot, Target};
+use packrace_object::{Kind, ObjectId, StoredId, parse_tag};
+use packrace_store::refs::{NameRange, RefSnapshot, Target};
 
 use super::describe_form::{DescribeForm, Digits, TagFilter};
 use super::message;
@@ -114,11 +114,13 @@ impl TagSearch {
         filter: &TagFilter,
     ) -> Result<Self, Fatal> {
         let mut found: Vec<(Vec<u8>, Option<ObjectId>)> = Vec::new();
-        let visited = refs.visit(TAGS, &mut |record| {
+        let null = ObjectId::null(objects.repository.hash_kind());
+        let range = NameRange::of_prefix(TAGS);
+        let visited = refs.visit_with_broken(&range, StoredId::from(&null), |record| {
             let name = record.name.strip_prefix(TAGS).unwrap_or_default();
             if filter.is_match(name) {
                 let id = match record.target {
-                    Target::Direct { id, .. } => Some(id),
+                    Target::Direct { id, .. } => Some(id.to_id()),
                     Target::Symbolic(_) => None,
                 };
                 found.push((name.to_vec(), id));

@@ -153,6 +153,13 @@ impl<'a> Values<'a> {
                 out.push(if is_head { b'*' } else { b' ' });
                 Ok(())
             }
+            Field::Flags => {
+                let is_packed = self.refs.is_packed(item.symref.unwrap_or(item.name));
+                let flags = [(item.symref.is_some(), "symref"), (is_packed, "packed")];
+                let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
+                out.extend_from_slice(flags.collect::<Vec<_>>().join(",").as_bytes());
+                Ok(())
+            }
             Field::WorktreePath => self.write_worktree(item, out),
             Field::Tracking { is_push, form } => self.write_tracking(item, *is_push, *form, out),
             Field::AheadBehind(base) => {

@@ -1,8 +1,7 @@
 //! Lists refs by patterns and properties, sorted and formatted, for `for-each-ref` and similar commands.
 //!
 //! [`list`] is the entry point. If refs are printed in stored order, each is written immediately; otherwise
-//! they are collected first. Objects are read only if a field needs them: a format of names opens no object.
-//! otherwise they are collected first. What no field asks for is not read: a format of names opens no object.
+//! they are collected first. What no field asks for is not read: a format of names opens no object.
 
 mod argument;
 mod atom;
@@ -43,7 +42,7 @@ use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
 use packrace_store::{Repository, SkippedRefs};
 
 use self::atom::{Atom, Field, NameForm};
-use self::commits::CommitFilter;
+pub use self::commits::CommitFilter;
 use self::context::ParseContext;
 pub use self::dates::DateFormat;
 pub use self::fields::Values;
@@ -57,7 +56,6 @@ pub use self::names::shorten;
 pub use self::objects::ListedObjects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
-use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::streams::not_written;
 
@@ -95,9 +93,12 @@ pub struct ListingRequest {
 }
 
 /// Writes the listing to standard output, and warnings to standard error. The exit code of an error is git's.
-pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> Result<(), Fatal> {
-    let objects = ListedObjects::new(call, repository);
-    let commits = CommitFilter::parse(&objects, request)?;
+pub fn list(
+    objects: &ListedObjects<'_>,
+    commits: &CommitFilter,
+    request: &ListingRequest,
+) -> Result<(), Fatal> {
+    let (call, repository) = (objects.call, objects.repository);
     let mut context =
         ParseContext { is_terminal: call.streams.output().is_terminal(), ..ParseContext::default() };
     let format = parse_format(request, &mut context)?;
@@ -109,11 +110,8 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
     let prefixes = patterns.prefixes();
     let borrowed: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
     let prefixes_read: &[&[u8]] = if needs_all { &[] } else { &borrowed };
-    let refs = match repository.skips_broken_refs() {
-        true => repository.refs().snapshot(prefixes_read),
-        false => repository.refs().reporting_snapshot(prefixes_read),
-    };
-    let refs = refs.map_err(Fatal::new)?;
+    let refs = repository.refs().snapshot(prefixes_read).map_err(Fatal::new)?;
+    let refs = if repository.skips_broken_refs() { refs } else { refs.reporting(&borrowed) };
     let listing = RefListing {
         repository,
         request,
@@ -124,7 +122,7 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
         format: &format,
         limit: request.count.unwrap_or(usize::MAX),
     };
-    let mut values = Values::new(call, &objects, &refs);
+    let mut values = Values::new(call, objects, &refs);
     values.mapped_creators = MappedCreators::of(atoms(&format, &sorting));
     let mut out = call.streams.output();
     let mut output = ListingOutput { bytes: Vec::with_capacity(WRITE_BYTES), to: &mut **out };
@@ -132,9 +130,9 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
         listing.write_as_stored(&mut values, &mut output)?;
     } else {
         let mut found = listing.collect()?;
-        commits.apply(&objects, &mut found)?;
-        values.counts = history::count_all(&objects, &found, &context.counted)?;
-        values.bases = is_base::find_all(&objects, &found, &context.derived)?;
+        commits.apply(objects, &mut found)?;
+        values.counts = history::count_all(objects, &found, &context.counted)?;
+        values.bases = is_base::find_all(objects, &found, &context.derived)?;
         values.derived = context.derived;
         sort_collected(&mut found, &sorting, &mut values)?;
         for item in found.items().take(listing.limit) {
@@ -345,7 +343,7 @@ impl RefListing<'_> {
                     _ => ControlFlow::Break(()),
                 }
             };
-            self.refs.visit(prefix, &mut each_record).map_err(Fatal::new)?;
+            self.refs.visit_with_null(prefix, &mut each_record).map_err(Fatal::new)?;
             if !matches!(result, Ok(ControlFlow::Continue(()))) {
                 break;
             }

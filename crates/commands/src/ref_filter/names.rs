@@ -46,7 +46,7 @@ impl<'a> ShortNames<'a> {
 
     fn exists(&mut self, name: &[u8]) -> Result<bool, Fatal> {
         if name.starts_with(b"refs/") {
-            return Ok(self.refs.find(name).map_err(Fatal::new)?.is_some());
+            return Ok(self.refs.resolve(name).map_err(Fatal::new)?.is_some());
         }
         if self.roots.is_none() {
             let roots = self.repository.refs().root_refs().map_err(Fatal::new)?;

@@ -43,6 +43,25 @@ impl RefSnapshot {
         Ok(())
     }
 
+    /// As [`Self::visit`], but refs whose value is null in `packed-refs` are among them: git does not look at it there.
+    pub fn visit_with_null(
+        &self,
+        prefix: &[u8],
+        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<(), RefError> {
+        let is_kept = |record: &StoredRef<'_>| {
+            is_sound(record) || (is_good_name(record.name) && self.is_packed(record.name))
+        };
+        self.visit_kept(&NameRange::of_prefix(prefix), is_kept, |record| {
+            let target = match record.target.to_ids() {
+                // Whether it is a tag is known when it is looked for.
+                Target::Direct { id, .. } if id.is_null() => Target::Direct { id, peeled: Peeled::Unknown },
+                target => target,
+            };
+            each(RefRecord { name: record.name, target })
+        })
+    }
+
     /// As [`Self::visit`], but a ref that git refuses is an error: nothing else may keep alive what it names.
     pub fn visit_strictly(
         &self,

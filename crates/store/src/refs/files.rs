@@ -219,14 +219,21 @@ impl RefFiles {
         Ok(RefFiles { loose: found, broken, packed: PackedFile::read(dirs, hash)? })
     }
 
-    /// Reports broken loose refs.
-    pub(super) fn warn_of_broken(&self) {
-        self.broken.iter().for_each(|name| warn_of_broken(name));
+    /// Reports broken loose refs whose names start with one of `prefixes`, or all.
+    pub(super) fn warn_of_broken(&self, prefixes: &[&[u8]]) {
+        let is_asked =
+            |name: &[u8]| prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix));
+        self.broken.iter().filter(|name| is_asked(name)).for_each(|name| warn_of_broken(name));
     }
 
     /// The identity of `packed-refs` before it was opened.
     pub(super) fn packed_identity(&self) -> Option<FileIdentity> {
         self.packed.identity
+    }
+
+    /// Whether a file stands for the ref, whatever `packed-refs` says.
+    pub(super) fn is_loose(&self, name: &[u8]) -> bool {
+        self.loose.contains_key(name) || self.broken.contains(name)
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {

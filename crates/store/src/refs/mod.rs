@@ -312,11 +312,7 @@ impl RefStore {
 
     /// As [`Self::snapshot`], for lists: broken refs are reported, here and by each visit.
     pub fn reporting_snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
-        let snapshot = self.snapshot(prefixes)?;
-        if let Inner::Files(files) = &*snapshot.inner {
-            files.warn_of_broken();
-        }
-        Ok(RefSnapshot { reports: true, ..snapshot })
+        Ok(self.snapshot(prefixes)?.reporting(prefixes))
     }
 
     /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all).
@@ -337,7 +333,7 @@ impl RefStore {
         let inner = match self.backend {
             Backend::Files => {
                 let files = files::RefFiles::read(&self.dirs, prefixes, self.hash, &mut builder)?;
-                files.warn_of_broken();
+                files.warn_of_broken(&[]);
                 builder.file(stamp::StampDir::Common, b"packed-refs", files.packed_identity());
                 Inner::Files(files)
             }
@@ -369,6 +365,15 @@ enum Inner {
 }
 
 impl RefSnapshot {
+    /// The same, where broken refs whose names start with one of `prefixes` (none: all) are reported: those in files now, others by
+    /// each visit.
+    pub fn reporting(self, prefixes: &[&[u8]]) -> Self {
+        if let Inner::Files(files) = &*self.inner {
+            files.warn_of_broken(prefixes);
+        }
+        RefSnapshot { reports: true, ..self }
+    }
+
     /// The value of the ref of this name.
     pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         let found = match &*self.inner {
@@ -379,6 +384,14 @@ impl RefSnapshot {
         let found = found?.filter(|target| has_value(target) && is_good_name(name));
         traced::looked_up_in_list(name, found.as_ref());
         Ok(found)
+    }
+
+    /// Whether the value of a ref that was found comes from `packed-refs`.
+    pub fn is_packed(&self, name: &[u8]) -> bool {
+        match &*self.inner {
+            Inner::Files(files) => name.starts_with(b"refs/") && !files.is_loose(name),
+            Inner::Reftable(_) => false,
+        }
     }
 
     /// Follows symbolic refs from `name` to an object; `None` if the chain dangles or is longer
@@ -429,12 +442,21 @@ impl RefSnapshot {
     pub fn visit_range(
         &self,
         range: &NameRange,
+        each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), RefError> {
+        self.visit_kept(range, is_sound, each)
+    }
+
+    fn visit_kept(
+        &self,
+        range: &NameRange,
+        is_kept: impl Fn(&StoredRef<'_>) -> bool,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), RefError> {
         let traced = TracedVisit::begin(&range.start, self.reports);
         let mut is_whole = true;
         let visited = self.visit_stored(range, |record| {
-            if is_sound(&record) {
+            if is_kept(&record) {
                 traced.met(record.name);
                 let flow = each(record);
                 is_whole = flow.is_continue();
