@@ -714,6 +714,7 @@ git for-each-ref --format='%(refname) [%(flag:x)] [%(*flag)]' --include-root-ref
 git for-each-ref --format='%(refname) %(if)%(flag)%(then)yes%(else)no%(end)' --sort=-flag
 
 ## a ref of zeros in packed-refs
+# in: files
 # state: no-fsck
 # exits: 128 128 128 128 128 128 128
 history 2
@@ -758,6 +759,7 @@ GIT_REF_PARANOIA=0 git for-each-ref
 git show-ref
 
 ## broken refs are told of where they would be listed
+# in: files
 history 2
 stock tag t
 echo x >.git/refs/tags/main
