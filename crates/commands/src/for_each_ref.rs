@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::call::discovery::{repository_with_replacements, with_refs};
 use crate::call::fatal::Fatal;
 use crate::options::ForEachRefOptions;
-use crate::ref_filter::{self, CommitFilter, ListedObjects, ListingRequest, Quoting};
+use crate::ref_filter::{self, CommitFilter, CommitFilterOptions, ListedObjects, ListingRequest, Quoting};
 
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
@@ -17,23 +17,22 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = with_refs(repository_with_replacements(call)?)?;
     let objects = ListedObjects::new(call, &repository);
-    let named = ListingRequest {
+    let named = CommitFilterOptions {
         points_at: bytes(&args.points_at),
         merged: bytes(&args.merged),
         not_merged: bytes(&args.no_merged),
         contains: bytes(&args.contains),
         not_contains: bytes(&args.no_contains),
-        ..ListingRequest::default()
     };
     // As in git, where these are read, and colours, before what other options say is looked at.
     let commits = CommitFilter::parse(&objects, &named)?;
     let has_color = has_color(call, args)?;
-    let request = ListingRequest { has_color, ..request(call, args)? };
+    let request = request(call, args, has_color)?;
     call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     ref_filter::list(&objects, &commits, &request)
 }
 
-fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fatal> {
+fn request(call: &Call, args: &ForEachRefOptions, has_color: bool) -> Result<ListingRequest, Fatal> {
     let count = match args.count {
         Some(count) if count < 0 => {
             let refused = Fatal::refused(format!("invalid --count argument: `{count}'"));
@@ -66,9 +65,9 @@ fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fata
         sort: bytes(&args.sort),
         format: args.format.clone().map(OsString::into_vec),
         quoting: quoting(args)?,
+        has_color,
         omits_empty: args.omit_empty,
         count,
-        ..ListingRequest::default()
     })
 }
 

@@ -34,16 +34,18 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let errors = call.streams.errors.clone();
     // If standard error is closed, messages are lost.
     let messages = MessageSink::new(move |text| drop(errors.say(text)));
+    let hook_environment = call.environment.for_hooks(&call.globals);
+    let program = args.maintenance_program.clone();
     let push = receive::ReceivePack {
         bucket: None,
-        maintenance: maintenance(call, args),
+        maintenance: program.map(|program| AutoMaintenance::run_by(program, hook_environment.clone())),
         access: None,
         audit: None,
         subject: subject(call, &directory, false, mode, None)?,
         named: named.into_os_string(),
         temporary_dir: call.environment.temporary_dir.clone(),
         budget: PushBudget::default(),
-        hook_environment: call.environment.for_hooks(&call.globals),
+        hook_environment,
         committer: committer(&call.environment),
         pusher: None,
         quiet: args.quiet,
@@ -61,11 +63,6 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let (mut input, mut client) = traced(call, "receive-pack", input, client(call)?);
     receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?;
     Ok(())
-}
-
-fn maintenance(call: &Call, args: &ReceivePackOptions) -> Option<AutoMaintenance> {
-    let program = args.maintenance_program.clone()?;
-    Some(AutoMaintenance::run_by(program, call.environment.for_hooks(&call.globals)))
 }
 
 /// The identity in reflogs: from the environment, the pusher, or the configuration, in this order.

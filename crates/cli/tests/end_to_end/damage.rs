@@ -13,6 +13,9 @@ use packrace_testkit::{
 
 use crate::running::{answer_to, packrace, packrace_with};
 
+/// Sends everything; a pack that holds all of it is sent as it is stored.
+const AS_STORED: [&str; 5] = ["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"];
+
 /// A modification of a file's bytes.
 type Damage = fn(&mut Vec<u8>, &mut Random);
 
@@ -313,17 +316,16 @@ fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
     let listed = String::from_utf8(listed).unwrap();
     let offset = listed.lines().find(|line| line.contains(&id)).unwrap().split(' ').next().unwrap();
     let mut bytes = std::fs::read(&pack).unwrap();
-    let whole = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
+    let whole = packrace(dir.path(), &AS_STORED, "");
     assert!(whole.stdout == bytes, "it is sent as it is");
     bytes[offset.parse::<usize>().unwrap() + 1000] ^= 1;
     std::fs::remove_file(&pack).unwrap();
     std::fs::write(&pack, &bytes).unwrap();
-    let refused =
-        packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
+    let refused = packrace(dir.path(), &AS_STORED, "");
     assert_eq!(refused.status.code(), Some(128));
     std::fs::create_dir_all(loose.parent().unwrap()).unwrap();
     std::fs::write(&loose, copy).unwrap();
-    let sent = packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
+    let sent = packrace(dir.path(), &AS_STORED, "");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let received = tempfile::tempdir().unwrap();
     Git::stock().run(received.path(), &["init", "-q", "."]);
@@ -354,8 +356,7 @@ fn an_entry_that_would_begin_in_the_header() {
         bytes[first..first + 4].copy_from_slice(&offset.to_be_bytes());
         std::fs::remove_file(&index).unwrap();
         std::fs::write(&index, bytes).unwrap();
-        let reply =
-            packrace(dir.path(), &["pack-objects", "--all", "--stdout", "-q", "--delta-base-offset"], "");
+        let reply = packrace(dir.path(), &AS_STORED, "");
         assert_eq!(reply.status.code(), Some(128), "{offset}: {}", String::from_utf8_lossy(&reply.stderr));
     }
 }

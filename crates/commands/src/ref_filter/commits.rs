@@ -4,12 +4,22 @@
 use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::Peeled;
 
+use super::Collected;
 use super::history::tips;
 use super::item::RefItem;
 use super::objects::ListedObjects;
-use super::{Collected, ListingRequest};
 use crate::call::fatal::Fatal;
 use crate::history::{CommitNo, LoadedHistory};
+
+/// The objects that options name, as they were typed.
+#[derive(Debug, Default)]
+pub struct CommitFilterOptions {
+    pub points_at: Vec<Vec<u8>>,
+    pub merged: Vec<Vec<u8>>,
+    pub not_merged: Vec<Vec<u8>>,
+    pub contains: Vec<Vec<u8>>,
+    pub not_contains: Vec<Vec<u8>>,
+}
 
 /// The resolved filters.
 #[derive(Debug, Default)]
@@ -23,17 +33,17 @@ pub struct CommitFilter {
 
 impl CommitFilter {
     /// Resolves the objects that the options name.
-    pub fn parse(objects: &ListedObjects<'_>, request: &ListingRequest) -> Result<Self, Fatal> {
-        let points_at = request.points_at.iter().map(|name| {
+    pub fn parse(objects: &ListedObjects<'_>, options: &CommitFilterOptions) -> Result<Self, Fatal> {
+        let points_at = options.points_at.iter().map(|name| {
             let found = objects.resolve(name)?;
             found.ok_or_else(|| Fatal::refused(format!("malformed object name '{}'", text(name))))
         });
         Ok(CommitFilter {
             points_at: points_at.collect::<Result<_, _>>()?,
-            contains: containing(objects, &request.contains)?,
-            not_contains: containing(objects, &request.not_contains)?,
-            merged: merging(objects, &request.merged, "merged")?,
-            not_merged: merging(objects, &request.not_merged, "no-merged")?,
+            contains: containing(objects, &options.contains)?,
+            not_contains: containing(objects, &options.not_contains)?,
+            merged: merging(objects, &options.merged, "merged")?,
+            not_merged: merging(objects, &options.not_merged, "no-merged")?,
         })
     }
 

@@ -42,7 +42,7 @@ use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
 use packrace_store::{Repository, SkippedRefs};
 
 use self::atom::{Atom, Field, NameForm};
-pub use self::commits::CommitFilter;
+pub use self::commits::{CommitFilter, CommitFilterOptions};
 use self::context::ParseContext;
 pub use self::dates::DateFormat;
 pub use self::fields::Values;
@@ -77,11 +77,6 @@ pub struct ListingRequest {
     pub folds_case: bool,
     /// Whether to list `HEAD` and other refs outside `refs/` too.
     pub has_root_refs: bool,
-    pub points_at: Vec<Vec<u8>>,
-    pub merged: Vec<Vec<u8>>,
-    pub not_merged: Vec<Vec<u8>>,
-    pub contains: Vec<Vec<u8>>,
-    pub not_contains: Vec<Vec<u8>>,
     pub sort: Vec<Vec<u8>>,
     pub format: Option<Vec<u8>>,
     pub quoting: Quoting,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! commands, pack ─▶ quarantine ─▶ connected? ─▶ hidden? ─▶ pre-receive ─▶ objects come in ─▶ proc-receive
-//!               ─▶ each ref: rules, update hook ─▶ refs change ─▶ report ─▶ post-receive, post-update
+//!               ─▶ each ref: rules, update hook ─▶ refs change ─▶ report ─▶ post-receive, post-update, maintenance
 //! ```
 //!
 //! All of that runs on its own thread, while the calling thread sends messages of hooks and keeps the

@@ -237,8 +237,8 @@ impl Index {
     }
 }
 
-/// Reads one file and its modification time. The content may be newer than that time, never older.
-/// Reads a file, which is a region of a trace with this label.
+/// Reads one file and its modification time, a region of a trace with this label. The content may be newer than that time, never
+/// older.
 fn read_file(path: &Path, hash: HashKind, label: &str) -> Result<Option<(IndexFile, Time)>, IndexError> {
     let _region = trace::region_with("index", label, path);
     let unreadable = |source| IndexError::Unreadable { path: path.to_owned(), source };
