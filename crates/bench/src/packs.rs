@@ -124,7 +124,9 @@ mod tests {
     fn a_history_is_cut_into_packs() {
         let git = Git::stock();
         let source = RepoBuilder::new(Size::Tiny).build();
-        let scratch = Scratch::new(None, git.clone()).unwrap();
+        // Linked files are on one file system.
+        let dir = packrace_testkit::scratch_dir();
+        let scratch = Scratch::new(Some(dir.path()), git.clone()).unwrap();
         let count = 7;
         let repo = scratch.cut(source.path(), count, |repo, source| cut(git, source, repo, count)).unwrap();
         let packs = std::fs::read_dir(repo.join("objects/pack")).unwrap();

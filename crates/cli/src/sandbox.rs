@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn certificates_are_reached_with_what_takes_their_place() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let [live, archive] = ["live", "archive"].map(|name| dir.path().canonicalize().unwrap().join(name));
         [&live, &archive].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
         std::fs::write(archive.join("cert1.pem"), "").unwrap();

@@ -35,7 +35,7 @@ impl Drop for Running {
 
 impl Scratch {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         for dir in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "run", "proc", "tmp", "etc", "srv"] {
             fs::create_dir_all(root.join(dir)).unwrap();
@@ -316,7 +316,7 @@ fn a_package_from_installation_to_purge() {
 #[test]
 #[ignore = "needs dpkg"]
 fn an_upgrade_restarts_and_a_removal_stops() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let notes = folder.path().join("notes");
     for program in
         ["systemctl", "deb-systemd-helper", "deb-systemd-invoke", "systemd-sysusers", "systemd-tmpfiles"]

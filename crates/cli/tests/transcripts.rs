@@ -55,7 +55,7 @@ fn requests_recorded_with_features_get_the_recorded_answers() {
 }
 
 fn check(transcripts: &[&str], config: &[(&str, &str)], at_least: usize) {
-    let dir = tempfile::tempdir().expect("a directory for the test");
+    let dir = packrace_testkit::scratch_dir();
     let ids = repository(dir.path());
     let cases: Vec<Case> = transcripts.iter().flat_map(|text| parse(text, &ids)).collect();
     assert!(cases.len() >= at_least, "{} cases", cases.len());

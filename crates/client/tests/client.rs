@@ -92,7 +92,7 @@ impl Server {
 
     /// Takes the pack from a connection that gives `step` bytes a read.
     fn take(&self, bytes: &[u8], step: usize, last: Option<io::ErrorKind>) -> Result<usize, Error> {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let reads = Rc::new(Cell::new(0));
         let answers = Answers { bytes: bytes.to_vec(), at: 0, step, reads: reads.clone(), last };
         let mut said = Vec::new();

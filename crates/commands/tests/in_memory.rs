@@ -37,7 +37,7 @@ fn objects(dir: &Path) -> String {
 
 #[test]
 fn a_pack_goes_from_memory_to_memory() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     std::fs::create_dir_all(&from).unwrap();
     std::fs::create_dir_all(&to).unwrap();
@@ -57,7 +57,7 @@ fn a_pack_goes_from_memory_to_memory() {
 
 #[test]
 fn refs_are_advertised_to_memory() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     repository(dir.path());
     let directory = Some(dir.path().to_owned());
     let options = UploadPackOptions {

@@ -127,7 +127,7 @@ fn check(ours: &Path, twin: &Path, who: &str) {
 
 #[test]
 fn two_threads_and_two_repositories_do_not_meet() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let start = Barrier::new(2);
     std::thread::scope(|scope| {
         for who in ["one", "other"] {

@@ -9,7 +9,7 @@ mod inspect_reftables;
 
 #[test]
 fn it_shows_what_git_has_written() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let repo = folder.path().join("a.git");
     let run = |args: &[&str]| Git::stock().run(&repo, args);
     let path = repo.display().to_string();

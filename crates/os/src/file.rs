@@ -206,6 +206,12 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
+/// How many bytes a file system has left for the files of this process.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// The entries of a directory, sorted by name bytes. Entries that vanish during the listing are omitted.
 pub fn list_dir(path: &Path, role: Role) -> io::Result<Vec<DirEntry>> {
     count::add(role, Op::Look, 0);

@@ -61,7 +61,7 @@ fn stored_packs(repo: &Repo) -> Vec<PathBuf> {
 
 /// Asserts that every delta has its base in the pack.
 fn assert_self_contained(pack: &[u8], hash: HashKind) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", &format!("--object-format={hash}"), "."]);
     Git::stock().run_with_input(dir.path(), &["index-pack", "--stdin"], pack);
 }

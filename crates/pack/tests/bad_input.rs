@@ -27,7 +27,7 @@ enum Way {
 const WAYS: [Way; 3] = [Way::Spans, Way::Composed, Way::Stored];
 
 fn repository() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     dir
 }

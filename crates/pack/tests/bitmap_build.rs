@@ -149,7 +149,7 @@ fn check(repo: &Repo) {
         let every = all_refs(repo);
         assert_eq!(planned(&after, &every, &[]), planned(&before, &every, &[]));
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let clone = dir.path().join("clone.git");
     let (from, to) = (format!("file://{}", repo.path().display()), clone.to_str().unwrap());
     Git::stock().run(dir.path(), &["clone", "-q", "--mirror", &from, to]);
@@ -325,7 +325,7 @@ fn bitmaps_of_the_old_pack_are_taken_over() {
             let new = repo.git(&[&who[..], &commit].concat());
             repo.git(&["update-ref", "refs/heads/main", new.trim()]);
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let index = repack_beside(&repo, dir.path());
         let objects = PackIndex::open(std::fs::read(&index).unwrap(), hash).unwrap().len();
         let open = |bytes: Vec<u8>| BitmapIndex::open(bytes, objects, hash).unwrap();
@@ -367,7 +367,7 @@ fn check_replaced(repo: &Repo, index: &Path, bitmap: BitmapIndex<Vec<u8>>) {
 fn a_damaged_bitmap_is_not_taken_over() {
     let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let index = repack_beside(&repo, dir.path());
     let fresh = build_beside(&repo, &index, false);
     let path = files(&repo, "bitmap").remove(0);

@@ -202,7 +202,7 @@ fn gaps_at_every_depth() {
 #[test]
 fn what_an_alternate_has_counts() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["clone", "-q", "--bare", "--shared", repo.path().to_str().unwrap(), "."]);
     let tips = odd_tips(dir.path(), HashKind::Sha1);
     let odd: Vec<usize> = (0..tips.len()).filter(|at| at % 2 == 1).collect();
@@ -281,7 +281,7 @@ fn shallow_commits_may_lack_their_parents() {
 fn what_a_promisor_has_need_not_be_there() {
     let repo = RepoBuilder::new(Size::Tiny).build();
     repo.git(&["config", "uploadpack.allowFilter", "true"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let url = format!("file://{}", repo.path().display());
     Git::stock().run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "."]);
     let tips = ids(&repo.git(&["rev-parse", "main", "main^{tree}"]));

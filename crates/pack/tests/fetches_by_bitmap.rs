@@ -128,7 +128,7 @@ fn deltas_of_old_versions_on_new_ones_are_inverted() {
         repo.git(&["repack", "-adfbq"]);
         for (threads, ofs_delta) in [(1, true), (2, false)] {
             let (pack, deltas) = fetch(&repo, threads, ofs_delta);
-            receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+            receive(&repo, packrace_testkit::scratch_dir().path(), &pack);
             // Nearly all versions of all files and of their directory; root trees are too short.
             assert!(deltas >= NEW_COMMITS * 4 - 15, "{deltas} deltas");
             let gits = gits_length(&repo);
@@ -143,7 +143,7 @@ fn deltas_of_new_versions_on_old_ones_are_sent_as_they_are() {
     // What fast-import wrote: deltas on the version before.
     repo.git(&["repack", "-adbq"]);
     let (pack, _) = fetch(&repo, 1, true);
-    receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+    receive(&repo, packrace_testkit::scratch_dir().path(), &pack);
     let gits = gits_length(&repo);
     assert!(pack.len() <= gits + gits / 50, "{} bytes, git {gits}", pack.len());
 }
@@ -153,7 +153,7 @@ fn bitmaps_without_the_hashes_of_paths_leave_the_search_to_a_walk() {
     let repo = history(HashKind::Sha1);
     repo.git(&["-c", "pack.writeBitmapHashCache=false", "repack", "-adfbq"]);
     let (pack, _) = fetch(&repo, 1, true);
-    receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+    receive(&repo, packrace_testkit::scratch_dir().path(), &pack);
     assert!(pack.len() < gits_length(&repo));
 }
 
@@ -171,7 +171,7 @@ fn check_kept_deltas(repack: &[&str]) {
         let (pack, deltas) = fetch_with(&repo, [want, have], Some(kept.of(1)), |request| request);
         let reused = kept.reused() - before;
         if reused > 0 {
-            receive_of(&repo, [want, have], tempfile::tempdir().unwrap().path(), &pack);
+            receive_of(&repo, [want, have], packrace_testkit::scratch_dir().path(), &pack);
         }
         let (length, fresh) = (pack.len(), fresh.len());
         assert!(length <= fresh + fresh / 20, "{have} {want}: {length} bytes, fresh {fresh}, {reused} kept");
@@ -193,7 +193,7 @@ fn kept_deltas_are_bounded_and_belong_to_a_repository() {
     assert!(kept.bytes() > 0);
     assert_eq!(fetch(2), first, "nothing of another repository");
     assert_eq!(kept.reused(), 0);
-    receive(&repo, tempfile::tempdir().unwrap().path(), &fetch(2).0);
+    receive(&repo, packrace_testkit::scratch_dir().path(), &fetch(2).0);
     assert!(kept.bytes() <= 4 << 10);
 }
 
@@ -225,7 +225,7 @@ fn kept_deltas_make_no_longer_chains_than_the_search() {
     let before = kept.reused();
     let (pack, _) = fetch_with(&repo, ["long", "long~80"], Some(kept.of(1)), |request| request);
     assert!(kept.reused() - before > 150, "{}", kept.reused() - before);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     receive_of(&repo, ["long", "long~80"], dir.path(), &pack);
     // The thin pack is the only one with deltas.
     let packs = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
@@ -263,7 +263,7 @@ fn a_small_fetch_has_a_stored_delta_on_an_old_version() {
             let revs = ["long", have];
             let (pack, _) = fetch_with(&repo, revs, None, |request| request);
             assert!(pack.len() < 1000, "{} bytes", pack.len());
-            receive_of(&repo, revs, tempfile::tempdir().unwrap().path(), &pack);
+            receive_of(&repo, revs, packrace_testkit::scratch_dir().path(), &pack);
             let shallow = vec![id(&repo, have)];
             // Such a client has no history.
             let (pack, _) = fetch_with(&repo, revs, None, |request| PackRequest { shallow, ..request });

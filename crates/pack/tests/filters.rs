@@ -231,7 +231,7 @@ fn filtered_packs_are_self_contained() {
         while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
             pack.extend_from_slice(segment.bytes());
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
         Git::stock().run_with_input(dir.path(), &["index-pack", "--stdin"], &pack);
         let all = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
@@ -270,7 +270,7 @@ fn blobs_of_patterns_that_are_none() {
 fn a_server_that_lacks_blobs() {
     let whole = build(HashKind::Sha1, Storage::default());
     whole.git(&["config", "uploadpack.allowFilter", "true"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = Git::stock();
     let url = format!("file://{}", whole.path().display());
     git.run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "part.git"]);

@@ -109,7 +109,7 @@ fn snapshot(repository: &Path) -> Arc<Snapshot> {
 fn packs_of_real_repositories_get_gits_index() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
         let repo = RepoBuilder::new(Size::Small).hash(hash).ref_format(RefFormat::Files).build();
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let format = if hash == HashKind::Sha1 { "sha1" } else { "sha256" };
         let empty = dir.path().join("empty");
         let init = format!("--object-format={format}");
@@ -141,7 +141,7 @@ fn thin_packs_are_completed() {
         let revisions = format!("HEAD\n^{old}\n");
         let arguments = ["pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset"];
         let pack = Git::stock().run_with_input(repo.path(), &arguments, revisions.as_bytes());
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let existing = snapshot(repo.path());
         let strict = IngestOptions { fix_thin: false, ..options(hash) };
         let refused = ours(&pack, 1 << 20, dir.path(), Some(&existing), strict).unwrap_err();
@@ -280,7 +280,7 @@ fn damage(pack: &mut Vec<u8>, numbers: &mut Numbers) -> &'static str {
 
 sampled! {
     fn generated_and_damaged_packs_are_taken_or_refused_as_by_git(extent) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let repository = dir.path().join("repository");
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "repository"]);
         let known: Vec<(Kind, Vec<u8>)> = (0..5)
@@ -339,7 +339,7 @@ impl ProgressSink for UntilAsked {
 
 #[test]
 fn one_long_result_is_made_and_named_in_steps() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "empty"]);
     let base = [7; 1 << 16];
     // In memory, and in a file.

@@ -23,7 +23,7 @@ struct Served {
 impl Served {
     /// `a.git`, whose pack fills all buffers on its way.
     fn new(admission: AdmissionSettings) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Medium).build_at(&root.join("a.git"), Git::stock());

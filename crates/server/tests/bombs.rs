@@ -18,7 +18,7 @@ static ALLOCATOR: Counting = Counting;
 const MIB: usize = 1 << 20;
 
 fn repository() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     dir
 }

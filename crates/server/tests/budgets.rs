@@ -36,7 +36,7 @@ struct Server {
 
 impl Server {
     fn new(limits: Limits, budget: PushBudget, memory: PushMemory) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Tiny).build_at(&root.join("a.git"), Git::stock());

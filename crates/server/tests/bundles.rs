@@ -27,7 +27,7 @@ struct Served {
 impl Served {
     /// `a.git`, to be pushed to by everybody. The caretaker looks at it right after a push.
     fn start(hash: HashKind, refs: RefFormat, keep: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Tiny).hash(hash).ref_format(refs).build_at(&root.join("a.git"), Git::stock());
@@ -241,7 +241,7 @@ fn what_is_gone_or_hidden_is_not_offered() {
     assert_eq!(served.get(&target, &[]).status, 200);
     let holds = |name: &str, id: &str| {
         let path = served.dir().join(name).display().to_string();
-        let to = tempfile::tempdir().unwrap();
+        let to = packrace_testkit::scratch_dir();
         Git::stock().run(to.path(), &["clone", "-q", "--bare", "-b", "main", &path, "x"]);
         reachable_objects(Git::stock(), &to.path().join("x")).contains(id)
     };
@@ -326,7 +326,7 @@ fn what_is_offered_in_a_session() {
     let listed = |url: &str| {
         let trace = served.folder.path().join("packets");
         let _ = std::fs::remove_file(&trace);
-        let to = tempfile::tempdir().unwrap();
+        let to = packrace_testkit::scratch_dir();
         let mut command = Git::stock().command(to.path());
         command.env("GIT_TRACE_PACKET", &trace);
         // The host of the base URL does not exist.

@@ -37,7 +37,7 @@ fn said(output: &Output) -> String {
 
 /// A folder with `alice/a.git`.
 fn hosted() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let repo = folder.path().join("root/alice/a.git");
     std::fs::create_dir_all(repo.parent().unwrap()).unwrap();
     RepoBuilder::new(Size::Tiny).build_at(&repo, Git::stock());
@@ -339,7 +339,7 @@ fn events_through_a_channel() {
     }
     drop((embedded, lines));
     // Another folder's server: the first one still answers requests.
-    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = packrace_testkit::scratch_dir();
     let copied = elsewhere.path().join("journal");
     std::fs::create_dir(&copied).unwrap();
     for entry in std::fs::read_dir(&journal).unwrap() {

@@ -21,7 +21,7 @@ struct Served {
 impl Served {
     /// `a.git` and `b.git`, to be pushed to by everybody. What came to a repository is looked at at once.
     fn start(mode: MaintenanceMode, read_only: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         for name in ["a.git", "b.git"] {

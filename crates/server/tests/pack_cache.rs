@@ -37,7 +37,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = packrace_testkit::scratch_dir();
         let settings =
             CacheSettings { directory: Some(directory.path().to_owned()), ..CacheSettings::default() };
         let host = Host { packs: PackCache::new(settings, Arc::default()), ..Host::default() };
@@ -226,7 +226,7 @@ fn requests_that_differ_share_nothing() {
     assert!(server.fetch(repo.path(), &twice) == server.fetch(repo.path(), &swapped));
     server.check(scripts.len() as u64 + 1, scripts.len() as u64 + 1);
     // Another repository with the same content.
-    let copy = tempfile::tempdir().unwrap();
+    let copy = packrace_testkit::scratch_dir();
     Git::stock().run(repo.path(), &["clone", "-q", "--mirror", ".", copy.path().to_str().unwrap()]);
     server.fetch(copy.path(), &scripts[0]);
     assert_eq!(server.status().misses, scripts.len() as u64 + 2);
@@ -386,7 +386,7 @@ fn fetch_over(http_address: SocketAddr, git_address: SocketAddr, number: usize, 
 #[test]
 fn clients_of_both_doors_get_the_same_pack_and_stock_git_a_whole_one() {
     const CLIENTS: usize = 16;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let path = folder.path().join("root/a.git");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let git = Git::stock();
@@ -394,7 +394,7 @@ fn clients_of_both_doors_get_the_same_pack_and_stock_git_a_whole_one() {
     git.run(&path, &["repack", "-adq", "--no-write-bitmap-index"]);
     let mut settings = served::settings(folder.path());
     // A server confines its process, and other tests here open repositories beside its folder.
-    settings.rules.allowed_paths = vec![std::env::temp_dir()];
+    settings.rules.allowed_paths = folder.path().parent().map(Path::to_owned).into_iter().collect();
     let addresses = served::start(&folder.path().join("root"), settings);
     let (http_address, git_address) = (addresses[0], addresses[1]);
     let main = git.run(&path, &["rev-parse", "main"]).trim().to_owned();

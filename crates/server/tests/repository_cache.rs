@@ -30,7 +30,7 @@ impl Served {
     }
 
     fn start(format: RefFormat, repository_cache: RepositoryCacheSettings, cache: CacheSettings) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Small).ref_format(format).build_at(&root.join("a.git"), Git::stock());

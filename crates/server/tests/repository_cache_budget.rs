@@ -49,7 +49,7 @@ fn calls(work: impl FnOnce()) -> Vec<(&'static str, &'static str, u64)> {
 
 #[test]
 fn a_question_that_was_asked_before_costs_some_looks() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let root = folder.path().join("root");
     std::fs::create_dir(&root).unwrap();
     repository(&root, "few.git", RefFormat::Files, 1, 10);

@@ -176,7 +176,7 @@ fn clone_at_once(groups: &[Group], folder: &Path) -> Vec<ReceivedPack> {
 
 #[test]
 fn clients_at_once_get_the_same_packs() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let root = folder.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let repos = [("bitmap.git", Bitmap::Plain), ("plain.git", Bitmap::No)];

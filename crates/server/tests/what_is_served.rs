@@ -21,7 +21,7 @@ struct World {
 
 impl World {
     fn new(make: impl FnOnce(&Path), change: impl FnOnce(&mut Settings, &Path)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
         make(&root);
@@ -52,7 +52,7 @@ impl World {
 
     /// Whether a clone gets all that is there.
     fn clones(&self, path: &str) -> bool {
-        let to = tempfile::tempdir().unwrap();
+        let to = packrace_testkit::scratch_dir();
         let url = format!("http://{}/{path}", self.http);
         let mut command = Git::stock().command(to.path());
         command.args(["clone", "-q", "--mirror", &url, "c"]).output().unwrap().status.success()

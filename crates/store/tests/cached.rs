@@ -41,7 +41,7 @@ fn options(dir: &Path) -> OpenOptions {
 
 #[test]
 fn changes_of_a_repository_show() {
-    let home = tempfile::tempdir().unwrap();
+    let home = packrace_testkit::scratch_dir();
     let repo = RepoBuilder::new(Size::Tiny).build();
     let (path, options) = (repo.path().to_owned(), options(home.path()));
     let check = |what: &str, change: &dyn Fn()| {
@@ -115,7 +115,7 @@ fn pack_of(path: &Path) -> PathBuf {
 
 #[test]
 fn a_repository_in_the_way_shows() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = |args: &[&str]| drop(Git::stock().run(dir.path(), args));
     git(&["init", "-q", "--bare", "r.git"]);
     let path = dir.path().join("r");
@@ -137,7 +137,7 @@ fn a_repository_in_the_way_shows() {
 
 #[test]
 fn another_repository_of_the_same_name_shows() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("r.git");
     for hash in ["sha1", "sha256", "sha1"] {
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "--object-format", hash, "r.git"]);

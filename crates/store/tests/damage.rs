@@ -310,7 +310,7 @@ fn entry(kind: u8, size: usize, base: &[u8], content: &[u8], pack: &mut Vec<u8>)
 fn bases_that_lead_in_a_circle() {
     // Two deltas by name that are each other's base: stock git would never index such a pack, so the index is made
     // for honest objects and the pack is changed under it.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = packrace_testkit::Git::stock();
     git.run(dir.path(), &["init", "-q", "--bare", "."]);
     let names = [b"a".as_slice(), b"b"].map(|content| {

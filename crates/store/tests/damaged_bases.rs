@@ -8,7 +8,7 @@ use packrace_testkit::Git;
 
 /// A repository without objects.
 fn empty() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     dir
 }

@@ -324,7 +324,7 @@ fn packs_with_bases_by_name() {
 #[test]
 fn nothing_at_all() {
     for hash in HASHES {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", &format!("--object-format={hash}"), "."]);
         let snapshot = open(dir.path()).snapshot().unwrap();
         assert_eq!((snapshot.packed_len(), snapshot.packs().len(), snapshot.units().len()), (0, 0, 0));

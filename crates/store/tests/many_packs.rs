@@ -12,7 +12,7 @@ use packrace_testkit::Git;
 use tiny_packs::{id, write_pack};
 
 fn bare() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     Git::stock().run(folder.path(), &["init", "-q", "--bare", "."]);
     folder
 }

@@ -61,7 +61,7 @@ fn check_entry(dir: &Path, path: &str) {
 
 #[test]
 fn paths_are_tried_in_gits_order() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     let candidates = ["a/.git", "a", "a.git/.git", "a.git"];
     for (place, branch) in candidates.iter().zip(["one", "two", "three", "four"]) {
@@ -79,7 +79,7 @@ fn paths_are_tried_in_gits_order() {
 
 #[test]
 fn strict_takes_the_path_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let work_tree = dir.path().join("w");
     bare(&work_tree.join(".git"), "main");
     bare(&dir.path().join("b.git"), "main");
@@ -98,7 +98,7 @@ fn strict_takes_the_path_as_it_is() {
 
 #[test]
 fn gitfiles() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     bare(&dir.join("r.git"), "main");
     let write = |name: &str, text: &str| {
@@ -157,7 +157,7 @@ fn linked_work_trees() {
 
 /// Opens a repository with this configuration as stock git does; `read` asks for what upload-pack asks.
 fn check_config(text: &str) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("r.git");
     bare(&path, "main");
     let mut config = std::fs::read_to_string(path.join("config")).unwrap();
@@ -211,7 +211,7 @@ fn formats_and_bad_values_are_refused_in_gits_words() {
         ("refStorage = foo", "invalid value for 'extensions.refstorage': 'foo'"),
         ("objectFormat", "missing value for 'extensions.objectformat'"),
     ] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         bare(dir.path(), "main");
         let config = format!("{v1}[extensions]\n{text}\n");
         std::fs::write(dir.path().join("config"), config).unwrap();
@@ -222,7 +222,7 @@ fn formats_and_bad_values_are_refused_in_gits_words() {
 
 #[test]
 fn scopes_and_includes_as_stock_git_lists_them() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     bare(&dir.join("r.git"), "main");
     let write = |name: &str, text: String| {
@@ -266,7 +266,7 @@ fn scopes_and_includes_as_stock_git_lists_them() {
 
 #[test]
 fn parameters_as_stock_git_hands_them_on() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let args = ["-c", "a.b=it's \"so\"!", "-c", "a.S=x.T=1", "-c", "a.bare", "-c", "a.empty="];
     // An alias makes git start a shell, which sees what it hands on.
     let show = ["-c", "alias.tell=!printf %s \"$GIT_CONFIG_PARAMETERS\" #", "tell"];
@@ -282,7 +282,7 @@ fn parameters_as_stock_git_hands_them_on() {
 
 #[test]
 fn bad_overrides_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     bare(dir.path(), "main");
     for name in ["nodot", ".a", "a.", "a.b_c", "a b.c", "a.x\ny.z"] {
         let overrides = vec![(name.to_owned(), Some("1".to_owned()))];
@@ -295,7 +295,7 @@ fn bad_overrides_are_refused() {
 
 #[test]
 fn alternates_in_gits_order_and_depth() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = std::fs::canonicalize(dir.path()).unwrap();
     let objects = |number: usize| dir.join(format!("r{number}/objects"));
     for number in 1..=9 {
@@ -376,7 +376,7 @@ fn shallow_boundaries() {
 
 #[test]
 fn export_has_to_be_allowed() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     bare(dir.path(), "main");
     assert!(!open(dir.path(), true).unwrap().is_export_ok());
     std::fs::write(dir.path().join("git-daemon-export-ok"), "").unwrap();

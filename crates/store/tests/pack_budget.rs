@@ -29,7 +29,7 @@ fn open(path: &Path) -> Repository {
 
 #[test]
 fn what_is_opened_of_many_packs() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let path = folder.path();
     Git::stock().run(path, &["init", "-q", "--bare", "."]);
     let start = SystemTime::now() - Duration::from_secs(PACKS);

@@ -11,7 +11,7 @@ use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{Cause, Expected, RefChange, RefEdit, RefWrites, StoredObjects, TransactionMode};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{
-    Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, in_memory, sampled,
+    Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, sampled, scratch_dir,
 };
 
 const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
@@ -62,7 +62,7 @@ fn git(dir: &Path, args: &[&str], input: &str) -> Result<String, String> {
 impl Both {
     fn new(format: RefFormat, config: &[(&str, &str)]) -> Self {
         let [ours, theirs] = [0, 1].map(|_| {
-            let dir = in_memory();
+            let dir = scratch_dir();
             let path = dir.path().join("r.git");
             RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, Git::stock());
             for (name, value) in config {

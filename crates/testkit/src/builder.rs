@@ -77,7 +77,7 @@ impl RepoBuilder {
 
     /// Builds in a directory of its own, which is removed when the [`Repo`] is dropped.
     pub fn build(&self) -> Repo {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+        let dir = crate::scratch_dir();
         let path = dir.path().join("repo.git");
         self.build_at(&path, Git::stock());
         Repo { path, git: Git::stock().clone(), hash: self.hash, _dir: Some(dir) }

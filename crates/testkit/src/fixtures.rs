@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_stays_as_it_was_built() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::scratch_dir();
         let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
         let age = SystemTime::UNIX_EPOCH + Duration::from_secs(1_200_000_001);
         let build = |to: &Path| {

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn stock_git_runs_without_the_users_configuration() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::scratch_dir();
         assert!(Git::stock().version() >= (2, 30));
         assert_eq!(Git::stock().run(dir.path(), &["config", "--list"]), "");
         assert!(Git::stock().run(dir.path(), &["var", "GIT_AUTHOR_IDENT"]).starts_with("A U Thor <author@"));

@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn honest_ones_are_read_by_git() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
         let mut pack = HandmadePack::default();
         let base: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(n) % 251) as u8).collect();

@@ -116,7 +116,7 @@ pub fn objects_in_checked_pack(
     hasher.update(&pack[..end]);
     assert_eq!(hasher.finish().as_bytes(), &pack[end..], "the trailer fits the pack");
 
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = crate::scratch_dir();
     let format = format!("--object-format={hash}");
     git.run(dir.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
     if let Some(base) = base {

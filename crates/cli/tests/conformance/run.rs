@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use packrace_testkit::{clean_environment, in_memory};
+use packrace_testkit::{clean_environment, scratch_dir};
 use tempfile::TempDir;
 
 use crate::session::Case;
@@ -36,7 +36,7 @@ impl Stage {
     pub fn new(folder: &Path, git: &Path) -> Stage {
         let output = Command::new(git).arg("--exec-path").output().expect("git runs");
         let theirs = PathBuf::from(String::from_utf8(output.stdout).expect("a path of UTF-8").trim_end());
-        let exec = in_memory();
+        let exec = scratch_dir();
         for entry in std::fs::read_dir(theirs).expect("git's own programs") {
             let entry = entry.expect("an entry");
             let name = entry.file_name();
@@ -59,7 +59,7 @@ impl Stage {
     }
 
     fn run(&self, case: &Case, packrace: &Path) -> Outcome {
-        let dir = in_memory();
+        let dir = scratch_dir();
         let here = dir.path().join("work");
         std::fs::create_dir(&here).expect("a directory for the session");
         let log = dir.path().join("failures");

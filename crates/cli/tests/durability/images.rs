@@ -280,7 +280,7 @@ impl Drop for Mounted {
 
 /// What is wrong after a power cut right after success.
 fn check_case(case: &Case, options: &str) -> Result<(), String> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let [image, first, second, place] =
         ["image", "first", "second", "place"].map(|name| dir.path().join(name));
     std::fs::create_dir(&place).unwrap();

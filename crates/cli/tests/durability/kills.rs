@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use packrace_testkit::{Extent, Git, Random, sampled};
 
 use crate::cases::{fed, has_object, is_all_staged, write_files, write_receiver};
-use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
+use crate::{ask_git, assert_sound, git, packrace, remove_locks, scratch_dir};
 
 /// This many rounds share a repository: with more, checking it would take longer and longer.
 const FRESH_AFTER: usize = 50;
@@ -85,7 +85,7 @@ sampled! {
 }
 
 fn push_rounds(files: usize, rounds: usize, seed: u64) -> usize {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let top = dir.path();
     let (all, commits) = history(top, rounds, files);
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "srv.git"]);
@@ -142,7 +142,7 @@ sampled! {
 }
 
 fn unpack_rounds(files: usize, rounds: usize, seed: u64) -> usize {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let top = dir.path();
     let (all, commits) = history(top, rounds, files);
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);
@@ -190,7 +190,7 @@ sampled! {
 }
 
 fn add_rounds(files: usize, rounds: usize, seed: u64) -> usize {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let work = dir.path().join("work");
     git(dir.path(), &["init", "-q", "-b", "main", "--template=", "work"]);
     write_files(&work, 0..files, 0);
@@ -221,7 +221,7 @@ sampled! {
 }
 
 fn maintaining_rounds(rounds: usize, seed: u64) -> usize {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let top = dir.path();
     let (all, commits) = history(top, rounds, 20);
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);

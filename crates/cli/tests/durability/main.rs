@@ -13,7 +13,7 @@ mod power;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use packrace_testkit::{Git, clean_environment, in_memory};
+use packrace_testkit::{Git, clean_environment, scratch_dir};
 
 /// The binary under test.
 const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");

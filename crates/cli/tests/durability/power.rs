@@ -7,7 +7,7 @@ use packrace_os::simulated::{DiskChange, DiskState, Recording};
 use packrace_testkit::mounted::Mount;
 
 use crate::cases::{CASES, Case};
-use crate::{assert_sound, in_memory, remove_locks};
+use crate::{assert_sound, remove_locks, scratch_dir};
 
 /// At most this many states after a change are considered.
 const MAX_STATES: usize = 60;
@@ -18,7 +18,7 @@ const MAX_SHOWN: usize = 150;
 
 fn record(case: &Case, top: &Path) -> Recording {
     (case.prepare)(top);
-    let place = tempfile::tempdir().unwrap();
+    let place = packrace_testkit::scratch_dir();
     let mount = Mount::new(top, place.path()).unwrap();
     let (output, recording) = mount.recorded(|| (case.run)(mount.place())).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -41,7 +41,7 @@ fn check_state(case: &Case, copy: &Path, state: &DiskState, is_acknowledged: boo
 }
 
 fn check_case(case: &Case) -> usize {
-    let (top, copy) = (in_memory(), in_memory());
+    let (top, copy) = (scratch_dir(), scratch_dir());
     let recording = record(case, top.path());
     let count = recording.changes().len();
     let mut seen = HashSet::new();
@@ -100,7 +100,7 @@ fn find_fault(recording: &Recording, end: &DiskState, done: usize) -> Option<Pat
 #[ignore = "needs FUSE"]
 fn a_sync_that_is_left_out_is_found_out() {
     for case in &CASES {
-        let top = in_memory();
+        let top = scratch_dir();
         let recording = record(case, top.path());
         let count = recording.changes().len();
         let end = recording.killed(count);

@@ -47,7 +47,7 @@ fn deltified(program: &Path, repo: &Path, options: &[&str], source: Option<&str>
 
 /// The paths of objects stored as deltas, in a pack made by `program`.
 fn delta_paths(program: &Path, repo: &Path, options: &[&str], source: Option<&str>) -> Vec<String> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let base = dir.path().join("p");
     let mut command = std::process::Command::new(program);
     clean_environment(&mut command);

@@ -40,7 +40,7 @@ fn partial_clones_where_wants_must_be_reachable() {
             // In version 0, the client requests unadvertised objects only if it is told that it may.
             let is_v0 = if version == "0" { "true" } else { "false" };
             repo.git(&["config", "uploadpack.allowReachableSHA1InWant", is_v0]);
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             let git = |args: &[&str]| -> Command {
                 let mut command = Git::stock().command(dir.path());
                 command.args(["-c", &format!("protocol.version={version}"), "-c", "gc.auto=0"]).args(args);
@@ -137,7 +137,7 @@ fn damage_that_is_found_while_uris_are_chosen() {
         assert_eq!(packets(&reply.stdout).unwrap(), [Packet::Data(message.as_bytes())]);
     }
     // Stock git shows it to its user.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let mut clone = Git::stock().command(dir.path());
     clone.args(["-c", "protocol.version=2", "-c", "fetch.uriprotocols=https", "clone", "-q"]);
     clone.args(server_command(Transport::UploadPack).map(|server| format!("--upload-pack={server}")));
@@ -158,7 +158,7 @@ fn everything_at_once() {
     let repo = configured(Storage::default(), &config);
     let value = format!("{} {} https://a.example/x", "9".repeat(40), "7".repeat(40));
     repo.git(&["config", "uploadpack.blobPackfileUri", &value]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let run = |args: &[&str]| {
         let mut command = Git::stock().command(dir.path());
         command.env("GIT_TEST_SIDEBAND_ALL", "1");

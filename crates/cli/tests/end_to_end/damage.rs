@@ -92,7 +92,7 @@ fn pack_in(reply: &Reply) -> Vec<u8> {
 
 /// The objects of a pack that git accepts.
 fn objects_if_accepted(pack: &[u8]) -> Option<BTreeSet<String>> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     let mut index_pack = Git::stock().command(dir.path());
     let reply = peer::stdio(index_pack.args(["index-pack", "--strict", "--stdin"]), pack, Feed::Whole);
@@ -206,7 +206,7 @@ fn packs_that_cannot_be_used_are_named_in_gits_words() {
 /// A repository in which one delta names another base of the same length, so that no checksum of zlib fails, and the
 /// object that it was.
 fn with_a_wrong_base() -> (tempfile::TempDir, ObjectId, Vec<u8>, String) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     let mut random = Random::new(11);
     let contents = [random.bytes(3000), random.bytes(3000)];
@@ -296,7 +296,7 @@ fn damage_does_not_spread_into_packs_that_stay() {
 /// A pack that would be sent as it is, in several pieces, is sent entry by entry behind a damaged one.
 #[test]
 fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = |args: &[&str]| Git::stock().run(dir.path(), args).trim().to_owned();
     git(&["init", "-q", "."]);
     let mut random = Random::new(3);
@@ -327,7 +327,7 @@ fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
     std::fs::write(&loose, copy).unwrap();
     let sent = packrace(dir.path(), &AS_STORED, "");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
-    let received = tempfile::tempdir().unwrap();
+    let received = packrace_testkit::scratch_dir();
     Git::stock().run(received.path(), &["init", "-q", "."]);
     Git::stock().run_with_input(received.path(), &["index-pack", "--strict", "--stdin"], &sent.stdout);
     let objects = Git::stock().run(received.path(), &["cat-file", "--batch-all-objects", "--batch-check"]);
@@ -338,7 +338,7 @@ fn damage_in_the_middle_of_a_pack_that_is_sent_whole() {
 #[test]
 fn an_entry_that_would_begin_in_the_header() {
     for offset in [0u32, 5, 11] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
         let mut pack = HandmadePack::default();
         let blob = pack.whole(Kind::Blob, b"content");

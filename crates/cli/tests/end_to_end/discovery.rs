@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use packrace_testkit::{Git, clean_environment, in_memory};
+use packrace_testkit::{Git, clean_environment, scratch_dir};
 
 use crate::running::{packrace_with, stock_git_with};
 
@@ -22,7 +22,7 @@ fn check(dir: &Path, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn ceilings_end_the_search() {
-    let top = tempfile::tempdir().unwrap();
+    let top = packrace_testkit::scratch_dir();
     let real = top.path().canonicalize().unwrap();
     let work = real.join("work");
     let deep = work.join("sub/deep");
@@ -56,7 +56,7 @@ fn ceilings_end_the_search() {
 /// Needs a file system in memory; without one, both search up to the root.
 #[test]
 fn another_file_system_ends_the_search() {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let deep = dir.path().join("a/b");
     std::fs::create_dir_all(&deep).unwrap();
     let is_mounted = dir.path().starts_with("/dev/shm");

@@ -37,7 +37,7 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
-        Client { dir: tempfile::tempdir().unwrap() }
+        Client { dir: packrace_testkit::scratch_dir() }
     }
 
     fn clone_path(&self) -> PathBuf {
@@ -275,7 +275,7 @@ fn blobs_come_from_elsewhere() {
         [(Loose::No, false), (Loose::No, true), (Loose::All, false), (Loose::All, true)]
     {
         let (repo, server) = served(Storage { loose, ..Storage::default() }, &[]);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let files = FileServer::start(dir.path());
         let (blob, pack) = pack_with_blob(&repo, dir.path(), 0);
         let (other, other_pack) = pack_with_blob(&repo, dir.path(), 1);
@@ -322,7 +322,7 @@ fn sent(repo: &Repo, answer: &FetchAnswer) -> BTreeSet<String> {
 #[test]
 fn a_shared_pack_is_told_once_and_only_where_it_is_needed() {
     let (repo, _server) = served(Storage::default(), &[]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (first, pack) = pack_with_blob(&repo, dir.path(), 0);
     let (second, _) = pack_with_blob(&repo, dir.path(), 1);
     for blob in [&first, &second] {
@@ -416,7 +416,7 @@ fn sizes_of_objects() {
 #[test]
 fn clones_begin_with_a_bundle() {
     let (repo, server) = served(Storage::default(), &[("uploadpack.advertiseBundleURIs", "true")]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let files = FileServer::start(dir.path());
     let bundle = dir.path().join("old.bundle");
     repo.git(&["bundle", "create", "-q", bundle.to_str().unwrap(), "refs/heads/old"]);

@@ -57,7 +57,7 @@ fn lines(text: &str) -> BTreeSet<String> {
 /// Clones the older half, fetches the newer one, checks out.
 fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, spec: &str) -> Outcome {
     let what = format!("{spec} over {transport:?}, v{version}, {:?}, {:?}", client.version(), served.path);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let clone = dir.path().join("c");
     let git = |at: &Path, words: &[&str]| {
         let mut command = client.command(at);

@@ -12,7 +12,7 @@ use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 use crate::running::{PACKRACE, assert_no_panic};
 
 fn root() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     RepoBuilder::new(Size::Tiny).build_at(&dir.path().join("a.git"), Git::stock());
     dir
 }

@@ -58,7 +58,7 @@ fn taken(dir: &Path, pack: &[u8]) -> Output {
 /// Checks that a pack is accepted, and that stock git finds the same in it, if it can.
 #[track_caller]
 fn check(pack: &HandmadePack, asks_git: bool) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     let pack = pack.sealed();
     let output = taken(dir.path(), &pack);
@@ -76,7 +76,7 @@ fn check(pack: &HandmadePack, asks_git: bool) {
 /// Checks that a pack is refused in these words.
 #[track_caller]
 fn check_refused(pack: &[u8], words: &str) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
     std::fs::create_dir_all(dir.path().join("objects/pack")).unwrap();
     let output = taken(dir.path(), pack);

@@ -20,7 +20,7 @@ struct Root(tempfile::TempDir);
 
 impl Root {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let git = Git::stock();
         let a = dir.path().join("a.git");
         RepoBuilder::new(Size::Tiny).build_at(&a, git);
@@ -431,7 +431,7 @@ fn stock_git_clones_and_pushes_through_a_web_server() {
     let root = Root::new();
     let address = web_server(root.path().to_owned());
     let git = Git::stock();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let url = format!("http://{address}/open.git");
     for version in ["0", "1", "2"] {
         let protocol = format!("protocol.version={version}");

@@ -278,7 +278,7 @@ fn list(top: &Path, dir: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
 
 #[test]
 fn words_codes_and_files_are_gits() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let work = dir.path().join("work");
     let mut different = Vec::new();
     let prepared = dir.path().join("prepared");

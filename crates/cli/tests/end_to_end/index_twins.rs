@@ -22,7 +22,7 @@ git init -q -b main mod; git -C mod commit -q --allow-empty -m m; git add a d li
 
 impl IndexTwins {
     pub fn new(init: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let mut ids = Vec::new();
         for name in ["git", "packrace"] {
             let top = dir.path().join(name).join("r");

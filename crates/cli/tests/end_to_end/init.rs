@@ -206,7 +206,7 @@ fn tree(top: &Path) -> Vec<String> {
 
 /// Runs a script with both; compares the results if `is_tree_same`.
 fn check(script: &str, is_tree_same: bool) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let [theirs, ours] = ["git", "packrace"].map(|name| dir.path().join(name));
     for dir in [&theirs, &ours] {
         std::fs::create_dir(dir).unwrap();
@@ -241,7 +241,7 @@ fn git_works_in_what_is_made() {
     for hash in ["sha1", "sha256"] {
         for refs in ["files", "reftable"] {
             for is_bare in [false, true] {
-                let dir = tempfile::tempdir().unwrap();
+                let dir = packrace_testkit::scratch_dir();
                 let path = dir.path().join("r");
                 let formats = [format!("--object-format={hash}"), format!("--ref-format={refs}")];
                 let mut args = vec!["init", "-q", "-b", "main", &formats[0], &formats[1], "r"];
@@ -279,7 +279,7 @@ fn git_works_in_what_is_made() {
 /// Without a template: files with text of our own.
 #[test]
 fn brings_a_template_of_its_own() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     assert!(packrace(dir.path(), &["init", "-q", "--bare", "r"], "").status.success());
     let path = dir.path().join("r");
     assert_eq!(std::fs::read_dir(path.join("hooks")).unwrap().count(), 0);
@@ -293,7 +293,7 @@ fn brings_a_template_of_its_own() {
 /// Where git 2.47 creates a repository that it cannot read itself, ours is readable.
 #[test]
 fn keeps_the_version_of_extended_repositories() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("r");
     let formats = ["init", "-q", "--object-format=sha256", "--ref-format=reftable", "r"];
     assert!(packrace(dir.path(), &formats, "").status.success());
@@ -311,7 +311,7 @@ fn keeps_the_version_of_extended_repositories() {
 
 #[test]
 fn refuses_by_name_what_it_cannot_do() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let output = shell(dir.path(), PACKRACE, "GIT_COMMON_DIR=x $i a");
     let expect = (Some(129), String::new(), "fatal: init: GIT_COMMON_DIR is not supported".to_owned());
     assert_eq!(said(dir.path(), &output), expect);

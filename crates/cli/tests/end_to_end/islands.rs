@@ -90,7 +90,7 @@ fn deltas_stay_on_their_island() {
         ("no rules", &["repack", "-adfi"]),
     ] {
         for (who, run) in [("git", stock_git as fn(&Path, &[&str], &str) -> _), ("packrace", packrace)] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             let path = dir.path().join("r");
             copy(repo.path(), &path);
             stock_git(&path, &["repack", "-adfq"], "");
@@ -123,7 +123,7 @@ fn deltas_stay_on_their_island() {
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert!(said.starts_with("fatal: failed to load island regex for 'pack.island'"), "{said}");
     // As pack-objects does for a pack that is sent.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("r");
     copy(repo.path(), &path);
     let packs = path.join("objects/pack");

@@ -175,7 +175,7 @@ fn left(repo: &Path) -> Vec<String> {
 /// All objects that a client of stock git has after a clone, after fetches of the rest, and after a clone
 /// without blobs. Packs from packrace pass `git fsck`.
 fn received(repo: &Path, server: Tool, what: &str) -> [BTreeSet<String>; 3] {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let url = format!("file://{}", repo.display());
     let upload_pack = format!("--upload-pack={}", server.upload_pack());
     let run = |words: &str| {
@@ -237,7 +237,7 @@ fn check(hash: HashKind, maintainer: Tool, server: Tool, extent: Extent) {
     for (shape, graph) in cases.skip(first).step_by(extent.step(SHAPES.len() * graphs.len(), 8)) {
         let what = format!("{}, {hash}, graph: {graph:?}, by {maintainer:?}", shape.name);
         println!("{what}");
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = maintain(&repo, dir.path(), maintainer, shape, graph);
         if maintainer == Tool::Packrace {
             assert_accepted(&path, shape, graph);

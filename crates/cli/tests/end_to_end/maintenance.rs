@@ -162,7 +162,7 @@ fn what_is_not_offered_is_refused() {
 #[test]
 fn other_tasks_and_schedules_are_gits() {
     let repo = build();
-    let home = tempfile::tempdir().unwrap();
+    let home = packrace_testkit::scratch_dir();
     // Git writes into it: it must not be that of other tests, `/dev/null`.
     let global = home.path().join("gitconfig");
     let variables = [("GIT_CONFIG_GLOBAL", global.to_str().unwrap())];

@@ -109,7 +109,7 @@ struct Outcome {
 fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, case: &Case) -> Outcome {
     let what =
         format!("{} over {transport:?}, v{version}, {:?}, {:?}", case.name, client.version(), served.path);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let ids = step_ids(served, case);
     let mut printed = Vec::new();
     for step in case.steps {
@@ -296,7 +296,7 @@ sampled! {
 #[test]
 fn called_as_git_upload_pack() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let link = dir.path().join("git-upload-pack");
     std::os::unix::fs::symlink(PACKRACE, &link).unwrap();
     let mut clone = Git::stock().command(dir.path());

@@ -218,7 +218,7 @@ fn nothing_that_is_broken_is_lost() {
 #[test]
 fn sha256() {
     for format in [RefFormat::Files, RefFormat::Reftable] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path().join("r.git");
         packrace_testkit::RepoBuilder::new(packrace_testkit::Size::Tiny)
             .hash(HashKind::Sha256)

@@ -15,7 +15,7 @@ fn index_path(repo: &Path) -> PathBuf {
 /// Runs the same in two copies of a repository, and compares the output, and the files if git writes version
 /// 1, too.
 fn check(repo: &Path, args: &[&str], input: &str) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let args = [&["multi-pack-index"], args].concat();
     let [git, ours] = ["git", "packrace"].map(|name| {
         let inner = dir.path().join(name);
@@ -119,7 +119,7 @@ fn small_packs_are_put_together() {
     let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 5, ..Storage::default() }).build();
     repo.git(&["multi-pack-index", "write"]);
     for (size, packs) in [("0", 1), ("1", 5), ("100m", 1)] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let [git, ours] = ["git", "packrace"].map(|name| dir.path().join(name));
         copy(repo.path(), &git);
         copy(repo.path(), &ours);

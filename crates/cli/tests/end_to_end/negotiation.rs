@@ -65,7 +65,7 @@ fn some(random: &mut Random, ids: &[String], most: usize, absent: bool) -> Vec<S
 #[test]
 fn rounds_of_version_0() {
     let mut random = Random::new(11);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let ids = history(dir.path(), &mut random);
     for _ in 0..120 {
         let acks = ["multi_ack_detailed", "multi_ack", ""][random.below(3)];
@@ -110,7 +110,7 @@ fn without_order(lines: Vec<String>) -> Vec<String> {
 #[test]
 fn requests_of_version_2() {
     let mut random = Random::new(12);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let ids = history(dir.path(), &mut random);
     let (mut ready, mut not_ready) = (0, 0);
     for _ in 0..200 {

@@ -7,7 +7,7 @@ use crate::running::{packrace_with, stock_git_with};
 
 #[test]
 fn repositories_of_others_are_refused_as_by_git() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path().canonicalize().unwrap();
     RepoBuilder::new(Size::Tiny).build_at(&dir.join("r.git"), Git::stock());
     Git::stock().run(&dir, &["init", "-q", "tree"]);
@@ -52,7 +52,7 @@ fn repositories_of_others_are_refused_as_by_git() {
 #[test]
 #[ignore = "needs root"]
 fn sudo_and_real_owners() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     RepoBuilder::new(Size::Tiny).build_at(&dir.join("r.git"), Git::stock());
     std::os::unix::fs::chown(dir.join("r.git"), Some(1234), None).unwrap();
@@ -73,7 +73,7 @@ fn sudo_and_real_owners() {
 #[test]
 #[ignore = "needs root"]
 fn owners_of_what_a_search_finds() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path().canonicalize().unwrap();
     Git::stock().run(&dir, &["init", "-q", "tree"]);
     Git::stock().run(&dir, &["init", "-q", "--separate-git-dir=apart.git", "by-file"]);
@@ -93,7 +93,7 @@ fn owners_of_what_a_search_finds() {
 
 #[test]
 fn files_of_configuration_end() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     let status = std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().unwrap();
     assert!(status.success());

@@ -30,7 +30,7 @@ fn strs(args: &[String]) -> Vec<&str> {
 
 /// Runs the same with both, to files, and compares the objects in the packs.
 fn check(repo: &Repo, args: &[&str], input: &str) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let base = |who: &str| dir.path().join(who).to_str().unwrap().to_owned();
     let full = |base: &str| {
         let args = args.iter().copied().chain([base]);
@@ -119,7 +119,7 @@ fn packs_for_others() {
     ] {
         let made = packrace(repo.path(), &[&["pack-objects"], args].concat(), input);
         assert!(made.status.success(), "{args:?}: {}", String::from_utf8_lossy(&made.stderr));
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         std::fs::write(dir.path().join("a.pack"), &made.stdout).unwrap();
         let path = dir.path().join("a.pack");
         let path = path.to_str().unwrap();
@@ -191,7 +191,7 @@ fn refusals() {
 /// What an edge has is left out. git writes deltas against objects that an edge reaches, so it cannot verify its packs
 /// itself; ours are self-contained.
 fn check_edge(repo: &Repo, some: &str) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let base = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (ours, gits) = (base("ours"), base("gits"));
     let head = repo.git(&["rev-parse", "HEAD~1"]);
@@ -234,7 +234,7 @@ fn lists_of_objects_and_of_packs() {
 #[test]
 fn versions_of_the_name_hash_and_filters_of_a_path_walk() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let base = dir.path().join("p");
     for (filter, words) in [
         ("blob:none", ""),
@@ -282,7 +282,7 @@ fn files_of_one_name_are_parted_by_their_directories() {
         parent = repo.git(&["commit-tree", tree.trim(), "-p", &parent, "-m", "v"]).trim().to_owned();
     }
     repo.git(&["update-ref", "refs/heads/main", &parent]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let bytes = |name: &str, args: &[&str], input: &str| {
         let base = dir.path().join(name).to_str().unwrap().to_owned();
         let args = [&["pack-objects", "-q", "--window=4", "--no-reuse-delta"], args, &[&base]].concat();
@@ -309,7 +309,7 @@ fn files_of_one_name_are_parted_by_their_directories() {
 #[test]
 fn behind_upload_pack() {
     let repo = mixed(HashKind::Sha1, false);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let hook = dir.path().join("hook");
     let script = format!(
         "#!/bin/sh\nshift\necho used >>'{}'\nexec '{}' \"$@\"\n",
@@ -355,7 +355,7 @@ fn damaged_entries_are_not_handed_on() {
     let packs = repo.path().join("objects/pack");
     let pack = files(&packs, &[".pack"]).remove(0);
     let intact = std::fs::read(&pack).unwrap();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let base = dir.path().join("p").to_str().unwrap().to_owned();
     let write = |bytes: &[u8]| {
         std::fs::remove_file(&pack).unwrap();

@@ -11,7 +11,7 @@ use crate::running::{copy, packrace, stock_git};
 
 /// Runs the same with git and packrace on copies, into their own packs, and compares the results.
 fn check(repo: &Path, args: &[&str], input: &str) -> PathBuf {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let args = [&["pack-objects", "-q", "--non-empty"], args, &["objects/pack/pack"]].concat();
     let [git, ours] = ["git", "packrace"].map(|name| {
         let path = dir.path().join(name);
@@ -170,7 +170,7 @@ sampled! {
             (&["--max-pack-size=10k"], None),
         ];
         for (args, config) in cases.into_iter().step_by(extent.step(cases.len(), 2)) {
-            let outer = tempfile::tempdir().unwrap();
+            let outer = packrace_testkit::scratch_dir();
             let dir = outer.path().join("r");
             copy(repo.path(), &dir);
             let args = [&["pack-objects", "-q", "--all"], args, &["objects/pack/pack"]].concat();
@@ -220,7 +220,7 @@ fn what_is_missing() {
     let blob = repo.git(&["ls-tree", "-r", blob.trim()]).lines().next().unwrap()[12..52].to_owned();
     let tree = repo.git(&["rev-parse", "main~3^{tree}"]).trim().to_owned();
     for missing in [&blob, &tree] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         stock_git(dir.path(), &["init", "-q", "--bare", "."], "");
         let kept: String = listing
             .lines()
@@ -257,7 +257,7 @@ fn count(pack: &[u8]) -> u32 {
 fn partial_clones_pack_what_is_their_own() {
     let repo = RepoBuilder::new(Size::Tiny).build();
     repo.git(&["config", "uploadpack.allowFilter", "true"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let clone = dir.path().join("clone");
     let url = format!("file://{}", repo.path().display());
     let args = ["clone", "-q", "--bare", "--filter=blob:none", &url, clone.to_str().unwrap()];

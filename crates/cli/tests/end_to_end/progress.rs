@@ -75,7 +75,7 @@ fn comparable(line: &str) -> String {
 
 /// What `program` prints to standard error, run on a copy of `repo`.
 fn said(program: &str, repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: To, delay: &str) -> String {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("r");
     copy(repo, &path);
     let mut command = Command::new(program);

@@ -26,7 +26,7 @@ impl Partial {
         let full = RepoBuilder::new(Size::Tiny).build();
         full.git(&["config", "uploadpack.allowFilter", "true"]);
         full.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let url = format!("file://{}", full.path().display());
         let git = Git::stock();
         git.run(dir.path(), &["clone", "-q", "--mirror", &format!("--filter={filter}"), &url, "."]);

@@ -42,7 +42,7 @@ impl RefTwins {
 
     /// The same with configuration.
     pub fn with(format: RefFormat, config: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let name = if format == RefFormat::Files { "files" } else { "reftable" };
         let path = dir.path().join("git/r.git");
         std::fs::create_dir_all(dir.path().join("packrace")).unwrap();

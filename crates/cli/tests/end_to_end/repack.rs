@@ -82,7 +82,7 @@ fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
             rounds
         });
         for number in 0..12 {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             let url = match number % 2 {
                 0 => format!("http://{}/repo.git", server.http),
                 _ => format!("git://{}/repo.git", server.git),
@@ -129,7 +129,7 @@ fn clones_beside_our_own_repacks() {
 #[test]
 fn pushes_beside_our_own_repacks() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     // Before packs change: git's clone of a path gives up if a file is replaced while it is linked.
     Git::stock().run(dir.path(), &["clone", "-q", repo.path().to_str().unwrap(), "work"]);
     let done = AtomicBool::new(false);
@@ -183,7 +183,7 @@ fn clones_beside_compaction_of_reftables() {
 #[test]
 fn packs_that_are_rolled_up_become_deltas_of_each_other() {
     const FILES: u64 = 40;
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (repo, copy) = (dir.path().join("repo.git"), dir.path().join("copy.git"));
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "repo.git"]);
     // No two files share lines; each pack has another version of every file.

@@ -90,7 +90,7 @@ pub fn assert_sound(repo: &Path) {
 
 /// Runs `repack` with git and packrace on copies of `repo`, and compares results and output.
 fn check_mode(repo: &Path, args: &[&str]) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let args = [&["repack"], args].concat();
     let [git, ours] = ["git", "packrace"].map(|name| {
         // The alternate's path is relative to its borrower.
@@ -371,7 +371,7 @@ fn filters() {
         "{said}"
     );
     // A separate object directory, from which the repository borrows.
-    let aside = tempfile::tempdir().unwrap();
+    let aside = packrace_testkit::scratch_dir();
     std::fs::create_dir_all(aside.path().join("pack")).unwrap();
     let before = repo.reachable_objects();
     let to = format!("--filter-to={}", aside.path().join("pack/pack").display());
@@ -445,7 +445,7 @@ fn expiry_by_age() {
 #[test]
 fn expired_objects_are_put_elsewhere() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
-    let aside = tempfile::tempdir().unwrap();
+    let aside = packrace_testkit::scratch_dir();
     let prefix = format!("--expire-to={}", aside.path().join("pack").display());
     let args = ["repack", "--cruft", "-d", "--cruft-expiration=now", &prefix];
     let output = packrace(repo.path(), &args, "");
@@ -460,7 +460,7 @@ fn expired_objects_are_put_elsewhere() {
 fn what_promisors_promised_stays_apart() {
     let origin = RepoBuilder::new(Size::Tiny).build();
     origin.git(&["config", "uploadpack.allowFilter", "true"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let url = format!("file://{}", origin.path().display());
     Git::stock().run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "partial.git"]);
     let partial = dir.path().join("partial.git");
@@ -479,7 +479,7 @@ fn what_promisors_promised_stays_apart() {
 
 #[test]
 fn work_trees() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let work = dir.path().join("work");
     let git = |dir: &Path, args: &[&str]| Git::stock().run(dir, args);
     git(dir.path(), &["init", "-q", "-b", "main", "work"]);
@@ -505,7 +505,7 @@ fn work_trees() {
 
 sampled! {
     fn empty_repositories_and_refusals(extent) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "inner/empty.git"]);
         let empty = dir.path().join("inner/empty.git");
         for mode in some_of(extent, &MODES) {
@@ -542,13 +542,13 @@ sampled! {
         let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
         let expected = repo.reachable_objects();
         let whole = {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             copy(repo.path(), &dir.path().join("copy"));
             let start = std::time::Instant::now();
             assert!(packrace(&dir.path().join("copy"), &["repack", "--cruft", "-d", "-f"], "").status.success());
             start.elapsed()
         };
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         for number in (0..24u32).step_by(extent.pick(4, 1)) {
             let path = dir.path().join(number.to_string());
             copy(repo.path(), &path);

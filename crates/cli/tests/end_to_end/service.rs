@@ -18,7 +18,7 @@ fn run(program: &Path, args: &[&str]) -> Output {
 
 #[test]
 fn stock_git_clones_and_pushes() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = Git::stock();
     let repo = dir.path().join("a.git");
     RepoBuilder::new(Size::Tiny).build_at(&repo, git);
@@ -48,7 +48,7 @@ fn stock_git_clones_and_pushes() {
 /// Maintenance is one of the commands that it leaves to `packrace`.
 #[test]
 fn a_push_is_followed_by_maintenance() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = Git::stock();
     git.run(dir.path(), &["init", "-q", "--bare", "a.git"]);
     let repo = dir.path().join("a.git");
@@ -70,7 +70,7 @@ fn a_push_is_followed_by_maintenance() {
 
 #[test]
 fn everything_else_is_left_to_packrace() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = dir.path().join("a.git");
     RepoBuilder::new(Size::Tiny).build_at(&repo, Git::stock());
     let at = repo.to_str().unwrap();
@@ -108,7 +108,7 @@ fn everything_else_is_left_to_packrace() {
 
 #[test]
 fn without_packrace() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let alone = dir.path().join("packrace-service");
     packrace_testkit::copy_program(Path::new(SERVICE), &alone);
     let mut command = Command::new(&alone);

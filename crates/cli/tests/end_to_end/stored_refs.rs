@@ -185,7 +185,7 @@ fn tags_are_peeled_that_are_stored_without_what_they_tag() {
     use packrace_format::reftable::{RefRecord, RefValue, TableOptions, Writer};
     use packrace_object::{HashKind, ObjectId};
     for format in [RefFormat::Reftable, RefFormat::Files] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path().join("r.git");
         RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, Git::stock());
         Git::stock().run(&path, &["tag", "-a", "-m", "annotated", "bare-tag", "main"]);

@@ -27,7 +27,7 @@ struct Outcome {
 
 impl Twins {
     fn new(hash: HashKind) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let [git, ours] = ["git", "ours"].map(|name| dir.path().join(name));
         for repo in [&git, &ours] {
             let format = format!("--object-format={hash}");

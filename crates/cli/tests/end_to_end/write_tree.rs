@@ -78,7 +78,7 @@ fn known_trees_are_kept_and_forgotten_as_by_git() {
 #[test]
 fn trees_of_a_history() {
     let repo = packrace_testkit::RepoBuilder::new(packrace_testkit::Size::Tiny).build();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     copy(repo.path(), &dir.path().join("r"));
     let top = dir.path().join("r");
     let commits = Git::stock().run(&top, &["rev-list", "--all", "-n", "20"]);

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn links_are_resolved_up_to_an_empty_entry() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let real = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(real.join("to/sub")).unwrap();
         std::os::unix::fs::symlink(real.join("to"), real.join("link")).unwrap();

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn parents() {
-        let proc = tempfile::tempdir().unwrap();
+        let proc = packrace_testkit::scratch_dir();
         let write = |number: u32, stat: &[u8]| {
             let dir = proc.path().join(number.to_string());
             std::fs::create_dir(&dir).unwrap();

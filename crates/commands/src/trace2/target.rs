@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn sockets() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let open = |kind, name: &str| TraceTarget::Socket(kind, dir.path().join(name)).open("sid", 0);
         let send = |kind, name: &str| {
             let mut writer = open(kind, name).unwrap().writer;
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn files_in_a_directory() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let open = |max_files| TraceTarget::Path(dir.path().to_owned()).open("parent/own", max_files);
         let names = || {
             let entries = std::fs::read_dir(dir.path()).unwrap();

@@ -184,7 +184,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn damage_in_gits_words() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let dir = dir.path();
     git(dir, &["init", "-q"]);
     for name in ["aaa/g", "b/h", "zz/f"] {

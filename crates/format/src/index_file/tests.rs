@@ -9,7 +9,7 @@ use crate::test_files::{HASHES, read};
 
 /// A work tree whose index has a resolved conflict, a cached tree of a directory, and a submodule.
 pub(super) fn work_tree(hash: HashKind, version: u32) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = |args: &[&str]| Git::stock().run(dir.path(), args);
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     git(&["init", "-q", "-b", "main", &format!("--object-format={hash}")]);

@@ -9,7 +9,7 @@ use packrace_maintenance::Task;
 use packrace_os::clock::time_of_day;
 use packrace_os::simulated::{DiskFault, on_disk, recorded};
 use packrace_testkit::{
-    Extent, Git, Loose, RepoBuilder, Size, Storage, in_memory, reachable_objects, sampled,
+    Extent, Git, Loose, RepoBuilder, Size, Storage, reachable_objects, sampled, scratch_dir,
 };
 
 use crate::{assert_no_litter, assert_sound, maintain_at};
@@ -28,7 +28,7 @@ fn builder() -> RepoBuilder {
 }
 
 fn check_crashes(extent: Extent, task: Task) {
-    let dir = in_memory();
+    let dir = scratch_dir();
     let (root, copy) = (dir.path().join("a.git"), dir.path().join("b.git"));
     builder().build_at(&root, Git::stock());
     let expect = reachable_objects(Git::stock(), &root);
@@ -75,7 +75,7 @@ sampled! {
 sampled! {
     /// A disk that is full, or fails, from any step on.
     fn disks_that_fail(extent) {
-        let dir = in_memory();
+        let dir = scratch_dir();
         let root = dir.path().join("a.git");
         builder().build_at(&root, Git::stock());
         let expect = reachable_objects(Git::stock(), &root);

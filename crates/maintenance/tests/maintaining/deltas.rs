@@ -12,7 +12,7 @@ const COMMITS: usize = 720;
 
 /// A history whose files have 3,000 bytes in common. By size, no version is next to one of its own file.
 fn history(own_bytes: usize) -> TempDir {
-    let (dir, git, mut random) = (tempfile::tempdir().unwrap(), Git::stock(), Random::new(7));
+    let (dir, git, mut random) = (packrace_testkit::scratch_dir(), Git::stock(), Random::new(7));
     git.run(dir.path(), &["init", "-q", "--bare", "-b", "main"]);
     let common = random.bytes(3000);
     let own: Vec<Vec<u8>> = (0..FILES).map(|_| random.bytes(own_bytes)).collect();

@@ -114,7 +114,7 @@ mod tests {
         credentials: &str,
         config: &str,
     ) -> Result<Vec<(String, String)>, String> {
-        let home = tempfile::tempdir().unwrap();
+        let home = packrace_testkit::scratch_dir();
         std::fs::create_dir(home.path().join(".aws")).unwrap();
         for (name, text) in [("credentials", credentials), ("config", config)] {
             if !text.is_empty() {
@@ -178,7 +178,7 @@ mod tests {
         let left = [("AWS_SESSION_TOKEN", "old"), ("AWS_SECRET_ACCESS_KEY", "old")];
         check(&left, KEYS, "", &expect);
         check(&[("AWS_ACCESS_KEY_ID", ""), ("AWS_PROFILE", "")], KEYS, "", &expect);
-        let home = tempfile::tempdir().unwrap();
+        let home = packrace_testkit::scratch_dir();
         std::fs::create_dir(home.path().join(".aws")).unwrap();
         std::fs::write(home.path().join(".aws/credentials"), KEYS).unwrap();
         let left = left.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_home_that_is_closed() {
         use std::os::unix::fs::PermissionsExt as _;
-        let home = tempfile::tempdir().unwrap();
+        let home = packrace_testkit::scratch_dir();
         let dir = home.path().join(".aws");
         std::fs::create_dir(&dir).unwrap();
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o000)).unwrap();

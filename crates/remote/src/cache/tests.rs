@@ -58,7 +58,7 @@ fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
 }
 
 fn node(max_bytes: u64) -> Node {
-    node_on(Arc::default(), tempfile::tempdir().unwrap(), max_bytes)
+    node_on(Arc::default(), packrace_testkit::scratch_dir(), max_bytes)
 }
 
 impl Node {
@@ -364,7 +364,7 @@ fn faults_never_show() {
     for seed in 0..60 {
         let node = node_on(
             Arc::new(Double::with_faults(seed, FaultRates::default())),
-            packrace_testkit::in_memory(),
+            packrace_testkit::scratch_dir(),
             1 << 30,
         );
         import(&node.writer, "a", &one);

@@ -40,7 +40,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn on(double: &Arc<Double>) -> Self {
-        let dir = packrace_testkit::in_memory();
+        let dir = packrace_testkit::scratch_dir();
         let bucket = Bucket::new(double.clone());
         let cache = Cache::open(bucket, &dir.path().join("cache"), 1 << 30, Box::new(|_| {})).unwrap();
         Node { committer: Committer::new(Arc::new(cache)), dir }
@@ -199,7 +199,7 @@ fn budgets_of_requests() {
     let double = Arc::<Double>::default();
     import(&double);
     let (node, mut random) = (Node::on(&double), Random::new(1));
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     node.open().unwrap();
     let mut old = None;
     for (bytes, most) in [(20 << 10, 3), (1000, 2), (1000, 2), (20 << 10, 3), (9 << 20, 4)] {
@@ -243,7 +243,7 @@ fn a_full_head_spills() {
     let double = Arc::<Double>::default();
     import(&double);
     let (node, other, mut random) = (Node::on(&double), Node::on(&double), Random::new(2));
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let (mut spilled, mut old) = (0, None);
     let is_inline = |file: &packrace_format::head::StoredFile| matches!(file.place, FilePlace::Inline(_));
     for _ in 0..40 {
@@ -275,7 +275,7 @@ fn what_is_refused_is_told_and_nothing_is_written() {
     let double = Arc::<Double>::default();
     let head = import(&double);
     let (node, mut random) = (Node::on(&double), Random::new(3));
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let repository = node.open().unwrap();
     let (wrong, new) = (random_id(&mut random), random_id(&mut random));
     let staged = pack(files.path(), &mut random, 100);
@@ -328,7 +328,7 @@ fn what_was_checked_too_long_ago_is_not_believed() {
     let double = Arc::<Double>::default();
     import(&double);
     let (node, mut random) = (Node::on(&double), Random::new(4));
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let repository = node.open().unwrap();
     let swap = |change: &dyn Fn(&mut Head)| {
         let bucket = Bucket::new(double.clone());
@@ -363,7 +363,7 @@ fn pushes_that_wait_go_together() {
     import(&double);
     let node = Node::on(&double);
     let repository = node.open().unwrap();
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let queue = lock(&node.committer.queues).entry(name()).or_default().clone();
     std::thread::scope(|scope| {
         let held = lock(&queue.lead);
@@ -394,7 +394,7 @@ fn a_store_that_is_away() {
     let double = Arc::<Double>::default();
     let head = import(&double);
     let (node, mut random) = (Node::on(&double), Random::new(5));
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let repository = node.open().unwrap();
     let new = random_id(&mut random);
     double.set_away(true);
@@ -514,7 +514,7 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
         for writer in 0..6 {
             let (node, clock, all, start) = (&nodes[writer % 3], &clock, &all, &start);
             scope.spawn(move || {
-                let files = packrace_testkit::in_memory();
+                let files = packrace_testkit::scratch_dir();
                 let mut random = Random::new(seed * 64 + writer as u64);
                 start.wait();
                 for _ in 0..pushes {

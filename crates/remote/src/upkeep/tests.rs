@@ -23,7 +23,7 @@ const MARK: usize = 32;
 
 /// Pushes one pack; returns its mark.
 fn push(node: &Node, random: &mut Random, at: usize, bytes: usize) -> Vec<u8> {
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let staged = pack(files.path(), random, bytes);
     let mark = std::fs::read(staged.stem.with_extension("pack")).unwrap()[..MARK].to_vec();
     let repository = node.open().unwrap();
@@ -107,7 +107,7 @@ fn two_folds_do_not_lean_on_each_other() {
     let (node, other, name, mut random) = (Node::on(&double), Node::on(&double), name(), Random::new(2));
     // Two packs with the same bytes, and two others.
     let mut checksums = Vec::new();
-    let files = packrace_testkit::in_memory();
+    let files = packrace_testkit::scratch_dir();
     let same = random.bytes(300);
     for at in 0..4 {
         let staged = pack(files.path(), &mut random, 300);
@@ -326,7 +326,7 @@ sampled! {
             let double = Arc::<Double>::default();
             import(&double);
             let nodes = [Node::on(&double), Node::on(&double)];
-            let (name, files) = (name(), packrace_testkit::in_memory());
+            let (name, files) = (name(), packrace_testkit::scratch_dir());
             let mut stalled = Vec::new();
             let mut marks = Vec::new();
             for at in 0..12 {

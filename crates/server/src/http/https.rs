@@ -261,7 +261,7 @@ mod tests {
 
     /// Both ends of a connection with small socket buffers.
     async fn pair() -> (TlsStream<Counted>, client::TlsStream<TcpStream>) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let authority = Authority::new("Authority of tests");
         let (certificate, key) = authority.sign("localhost", &["localhost"]).write(dir.path(), "server");
         let files = TlsFiles { certificates: vec![certificate], keys: vec![key], ..TlsFiles::default() };

@@ -41,7 +41,7 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         fs::create_dir(dir.path().join("root")).unwrap();
         let folder = RepositoryFolder::new(&dir.path().join("root")).unwrap();
         Site { dir, folder }

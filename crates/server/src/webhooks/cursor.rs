@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_power_cut_makes_no_hook_a_new_one() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let cursor = Cursor::new(dir.path(), "ci");
         let (begun, steps) = on_disk(DiskFault::None, || cursor.begin(None, 7));
         begun.unwrap();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let cursor = Cursor::new(dir.path(), "ci");
         assert_eq!(cursor.read().unwrap(), None);
         cursor.write(7).unwrap();

@@ -241,7 +241,7 @@ mod tests {
 
     /// Loads a file with this text, in which `SECRET` is a valid secret file.
     fn loaded(text: &str, mode: u32) -> Result<Webhooks, String> {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let write = |name: &str, text: &str, mode: u32| {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn nobody_is_trusted_without_authorities() {
         let none = Webhooks { no_authorities: Some("gone".to_owned()), ..Webhooks::of(Vec::new()) };
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();

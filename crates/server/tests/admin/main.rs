@@ -25,7 +25,7 @@ struct Served {
 
 impl Served {
     fn new(size: Size, admin: Admin) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());
@@ -187,7 +187,7 @@ fn the_page_looks_like_something_in_a_browser_without_scripts() {
 fn screenshot(url: &str, name: &str, more: Option<&str>) -> png::Image {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = folder.join(name);
-    let profile = tempfile::tempdir().unwrap();
+    let profile = packrace_testkit::scratch_dir();
     std::fs::create_dir(profile.path().join("Default")).unwrap();
     let preferences = r#"{"profile":{"default_content_setting_values":{"javascript":2}}}"#;
     std::fs::write(profile.path().join("Default/Preferences"), preferences).unwrap();

@@ -49,7 +49,7 @@ impl Server {
 
     /// With other settings.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         std::fs::create_dir(folder.path().join("root")).unwrap();
         Server::of(Arc::new(folder), change)
     }

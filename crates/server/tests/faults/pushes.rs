@@ -96,7 +96,7 @@ fn pushed_to() -> Server {
 
 /// A clone with a commit on top, which changes a file.
 fn ahead_of(repo: &Path) -> TempDir {
-    let other = tempfile::tempdir().unwrap();
+    let other = packrace_testkit::scratch_dir();
     let git = |args: &[&str]| Git::stock().run(other.path(), args);
     git(&["clone", "-q", "--no-local", repo.to_str().unwrap(), "."]);
     let changed = git(&["ls-files"]).lines().next().unwrap().to_owned();

@@ -25,7 +25,7 @@ pub struct Served {
 impl Served {
     /// `a.git` of this size.
     pub fn new(size: Size, limits: Limits) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = packrace_testkit::scratch_dir();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());

@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn skip_lists_add_up() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let ids = [HashKind::Sha1.empty_tree(), HashKind::Sha1.empty_blob()];
         let paths = ids.map(|id| {
             let path = dir.path().join(id.to_string());

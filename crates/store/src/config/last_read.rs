@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_counts_as_it_was() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path().join("config");
         let without = ConfigSources { global: vec![path.clone()], ..ConfigSources::default() };
         let with = ConfigSources { last: Some(Arc::default()), ..without.clone() };

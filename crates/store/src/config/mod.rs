@@ -531,7 +531,7 @@ mod tests {
     use super::*;
 
     fn config(overrides: &[(&str, Option<&str>)], local: &str) -> Config {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         std::fs::write(dir.path().join("config"), local).unwrap();
         let overrides =
             overrides.iter().map(|(name, value)| (name.to_string(), value.map(str::to_owned))).collect();

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_line_of_a_missing_value_is_told() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path().join("config");
         std::fs::write(&path, "[user]\n\temail = name\n[core]\n\n[user]name=a\n\tname\n").unwrap();
         let sources = ConfigSources { global: vec![path], ..ConfigSources::default() };

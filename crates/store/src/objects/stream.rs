@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn packed_and_loose_contents_come_in_pieces() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
         let content: Vec<u8> = (0..100_000u32).flat_map(|n| (n ^ n >> 3).to_be_bytes()).collect();
         let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();

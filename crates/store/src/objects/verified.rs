@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn once_for_each_version_of_a_file() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path().join("file");
         std::fs::write(&path, b"one").unwrap();
         let calls = std::cell::Cell::new(0);

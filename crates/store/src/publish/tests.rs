@@ -66,7 +66,7 @@ impl Sample {
 
     /// An empty repository for packs of this hash.
     fn target(&self) -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let format = format!("--object-format={}", self.hash);
         Git::stock().run(dir.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
         let pack_dir = dir.path().join("objects/pack");
@@ -353,7 +353,7 @@ fn names_that_callers_choose() {
 #[test]
 fn missing_directories_are_made() {
     let sample = Sample::tiny();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let pack_dir = dir.path().join("incoming/pack");
     sample.publish(&pack_dir, &PublishOptions::default()).unwrap();
     assert_eq!(names(&pack_dir).len(), 2);
@@ -364,7 +364,7 @@ fn missing_directories_are_made() {
 #[test]
 fn files_of_a_shared_repository_are_the_groups() {
     let sample = Sample::tiny();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let sources = crate::ConfigSources {
         overrides: vec![("core.sharedRepository".into(), Some("0660".into()))],
         ..Default::default()
@@ -385,7 +385,7 @@ fn files_of_a_shared_repository_are_the_groups() {
 fn version_1_where_it_fits() {
     let sample = Sample::tiny();
     let check = |entries: &[pack_index::Entry], expect: &[u8]| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let options = PublishOptions { index_version: pack_index::Version::V1, ..Default::default() };
         let sealed = sample.sealed(dir.path(), Some(sample.count())).unwrap();
         let published = sealed.publish(entries, &options).unwrap();
@@ -416,7 +416,7 @@ fn packs_go_index_first_unless_they_are_kept() {
 
 #[test]
 fn who_holds_a_lock_is_told_if_git_wrote_it() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (path, beside) = (dir.path().join("v1.0"), dir.path().join("v1.0~pid.lock"));
     let (kind, policy) = (FileKind::Refs, WritePolicy::default());
     let _held = LockFile::take(&path, kind, policy).unwrap();
@@ -445,7 +445,7 @@ fn who_holds_a_lock_is_told_if_git_wrote_it() {
 
 #[test]
 fn holders_of_locks_are_named_where_that_is_configured() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let open = || {
         let overrides = vec![("core.lockfilePid".into(), Some("true".into()))];
         let sources = crate::ConfigSources { overrides, ..Default::default() };
@@ -470,7 +470,7 @@ fn holders_of_locks_are_named_where_that_is_configured() {
 
 #[test]
 fn one_process_at_a_time_replaces_a_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let path = dir.path().join("info/commit-graphs/commit-graph-chain");
     std::fs::create_dir(dir.path().join("info")).unwrap();
     let (kind, policy) = (FileKind::CommitGraphChain, WritePolicy::default());
@@ -503,7 +503,7 @@ fn one_process_at_a_time_replaces_a_file() {
 #[test]
 fn a_large_pack_takes_few_writes() {
     const BYTES: usize = 50_000_000;
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let entry = |number: u32| {
         let mut id = HashKind::Sha1.null();
         id.as_mut_slice()[..4].copy_from_slice(&number.to_be_bytes());

@@ -21,7 +21,7 @@ struct Push {
 impl Push {
     fn new(hash: HashKind) -> Self {
         let source = RepoBuilder::new(Size::Tiny).hash(hash).build();
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let target = dir.path().join("t.git");
         let format = format!("--object-format={hash}");
         Git::stock()
@@ -118,7 +118,7 @@ fn objects_are_seen_before_they_come_and_come_as_they_are() {
 #[test]
 fn what_is_dropped_is_gone_and_links_in_it_lead_nowhere() {
     let push = Push::new(HashKind::Sha1);
-    let outside = tempfile::tempdir().unwrap();
+    let outside = packrace_testkit::scratch_dir();
     std::fs::write(outside.path().join("precious"), "x").unwrap();
     let repository = push.open();
     for discards in [true, false] {
@@ -144,7 +144,7 @@ fn what_is_dropped_is_gone_and_links_in_it_lead_nowhere() {
 #[test]
 fn only_objects_come_out() {
     let push = Push::new(HashKind::Sha1);
-    let outside = tempfile::tempdir().unwrap();
+    let outside = packrace_testkit::scratch_dir();
     let id = "0123456789012345678901234567890123456789";
     std::fs::write(outside.path().join(&id[2..]), "x").unwrap();
     let before = names(&push.objects());
@@ -249,7 +249,7 @@ fn what_is_there_already_stays() {
 /// Compares with the view of a hook of stock git.
 #[test]
 fn hooks_see_what_those_of_git_see() {
-    let parent = tempfile::tempdir().unwrap();
+    let parent = packrace_testkit::scratch_dir();
     let push = Push::new(HashKind::Sha1);
     for name in ["plain.git", "col:on.git", "quo\"te.git", "s p.git"] {
         let target = parent.path().join(name);

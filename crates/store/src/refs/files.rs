@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn circles_pipes_and_long_names() {
         use std::os::unix::fs::symlink;
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let path = dir.path();
         let id = ObjectId::from_hex(&[b'a'; 40]).unwrap();
         std::fs::create_dir_all(path.join("refs/heads/real")).unwrap();

@@ -19,7 +19,7 @@ struct Repo {
 impl Repo {
     /// One commit, a tag of it, and a tag of that tag.
     fn new(backend: Backend, hash: HashKind) -> Repo {
-        let repo = Repo { dir: tempfile::tempdir().unwrap(), backend, hash };
+        let repo = Repo { dir: packrace_testkit::scratch_dir(), backend, hash };
         let object_format = format!("--object-format={hash}");
         let ref_format = match backend {
             Backend::Files => "--ref-format=files",

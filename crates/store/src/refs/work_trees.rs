@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn paths() {
-        let common = tempfile::tempdir().unwrap();
+        let common = packrace_testkit::scratch_dir();
         let common = common.path();
         std::fs::create_dir_all(common.join("worktrees/a")).unwrap();
         std::os::unix::fs::symlink(common, common.join("link")).unwrap();

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn safe_directories() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let parent = packrace_os::real_path(dir.path()).unwrap();
         let git_dir = parent.join("r.git");
         std::fs::create_dir(&git_dir).unwrap();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn ours_and_the_gitfile_of_a_stranger() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let config = Config::outside(&ConfigSources::default()).unwrap();
         let gitfile = dir.path().join(".git");
         std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();

@@ -7,7 +7,7 @@ use packrace_object::{HashKind, Kind, ObjectId};
 use packrace_os::simulated::DiskState;
 use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, WritePolicy};
 use packrace_store::{ConfigSources, OpenOptions, Repository};
-use packrace_testkit::{Git, RepoBuilder, Size, in_memory};
+use packrace_testkit::{Git, RepoBuilder, Size, scratch_dir};
 
 /// So many are stored.
 const OBJECTS: usize = 6;
@@ -28,7 +28,7 @@ pub struct World {
 impl World {
     pub fn new(hash: HashKind) -> Self {
         // Thousands of states are laid out: in memory, where the machine has such a place.
-        let dir = in_memory();
+        let dir = scratch_dir();
         let source = RepoBuilder::new(Size::Tiny).hash(hash).build();
         let root_commit = source.git(&["rev-list", "--reverse", "HEAD"]);
         let root_commit = root_commit.lines().next().unwrap();

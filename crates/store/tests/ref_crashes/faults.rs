@@ -132,7 +132,7 @@ sampled! {
 
 #[test]
 fn locks_are_counted() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     for name in ["tables.list", "a.ref", "b.ref", "x.lock", "packed-refs.new", "b.ref.temp.x"] {
         std::fs::write(dir.path().join(name), "a.ref\n").unwrap();
     }

@@ -14,7 +14,7 @@ use packrace_store::refs::{
     TransactionMode, Value,
 };
 use packrace_store::{Config, ConfigSources, OpenOptions, Repository};
-use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, in_memory};
+use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, scratch_dir};
 
 const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
 
@@ -46,7 +46,7 @@ pub struct World {
 impl World {
     pub fn new(format: RefFormat, hash: HashKind) -> Self {
         // Thousands of states are laid out: in memory, where the machine has such a place.
-        let dir = in_memory();
+        let dir = scratch_dir();
         let [objects, root, copy] = ["objects.git", "r.git", "copy.git"].map(|name| dir.path().join(name));
         RepoBuilder::new(Size::Tiny).hash(hash).build_at(&objects, Git::stock());
         let listed = |args: &[&str]| -> Vec<ObjectId> {

@@ -16,7 +16,7 @@ const FILE: Mode = Mode::File;
 const LINK: Mode = Mode::Link;
 
 fn tree() -> (TempDir, WorkTree) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     std::fs::create_dir(dir.path().join("top")).unwrap();
     let settings = TreeSettings::of(&Config::outside(&ConfigSources::default()).unwrap()).unwrap();
     let tree = WorkTree::new(&dir.path().join("top"), settings);

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn as_git_writes_them() {
         let mut random = packrace_testkit::Random::new(5);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let git = packrace_testkit::Git::stock();
         git.run(dir.path(), &["init", "-q"]);
         for round in 0..60 {

@@ -34,7 +34,7 @@ struct Twin {
 
 impl Twin {
     fn new(attributes: &str, config: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = packrace_testkit::scratch_dir();
         let twin = Twin { directory };
         twin.git(&["init", "-q"]);
         for setting in config {

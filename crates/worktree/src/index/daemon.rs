@@ -110,7 +110,7 @@ mod tests {
     /// Asks a daemon that answers with these bytes.
     fn check(said: &[u8], expect: Option<(&[u8], &[u8])>) {
         for name in ["short".to_owned(), "long".repeat(40)] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             let short = dir.path().join(SOCKET);
             let listener = UnixListener::bind(&short).unwrap();
             let git_dir = dir.path().join(name);
@@ -146,7 +146,7 @@ mod tests {
         check(b"zzzz", None);
         check(b"0001", None);
         let started = std::cell::Cell::new(0);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let start = || {
             started.set(started.get() + 1);
             true

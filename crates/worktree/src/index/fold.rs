@@ -186,7 +186,7 @@ mod tests {
 
     /// A work tree with a sparse index, in which the directories `out`, `out2` and `out3` stand for their contents.
     fn world() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         git(dir.path(), &["init", "-q", "."]);
         for name in ["in/a", "out/b", "out/sub/c", "out-x", "out2/d", "out3/x/e", "top"] {
             let path = dir.path().join(name);

@@ -248,7 +248,7 @@ mod tests {
 
     /// Changes the index of a work tree of three files, all of which a monitor has said to be unchanged.
     fn check(change: impl FnOnce(&mut Index), expect: &str) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let git = |arguments: &[&str]| Git::stock().run(dir.path(), arguments);
         git(&["init", "-q", "."]);
         for name in ["a", "b", "c"] {

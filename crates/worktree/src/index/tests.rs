@@ -12,7 +12,7 @@ struct World(tempfile::TempDir);
 
 impl World {
     fn new(arguments: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let world = World(dir);
         world.git(&[&["init", "-q", "-b", "main"], arguments].concat());
         world

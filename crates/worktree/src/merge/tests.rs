@@ -92,7 +92,7 @@ fn check(what: &str, ours: impl Fn(&mut Files), theirs: impl Fn(&mut Files), con
     let mut sides = [base.clone(), base.clone()];
     ours(&mut sides[0]);
     theirs(&mut sides[1]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     write(&dir, &[("base", &base), ("ours", &sides[0]), ("theirs", &sides[1])]);
     let [git, we] = both(&dir, config);
     assert_eq!(git, we, "{what}: git says the left");
@@ -199,7 +199,7 @@ fn random_changes_merge_as_gits() {
                 files.get_mut(name).unwrap().1 = content.into_bytes();
             }
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         write(&dir, &[("base", &base), ("ours", &sides[0]), ("theirs", &sides[1])]);
         let [git, we] = both(&dir, &[]);
         assert_eq!(git, we, "round {round}: git says the left");

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_first_directory_that_is_missing() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         std::fs::write(dir.path().join("file"), "").unwrap();
         let below = |path: &str| format!("{}{path}", dir.path().display());
         let check = |path: &str, expect: Option<(&str, &str)>| {

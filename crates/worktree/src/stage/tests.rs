@@ -11,7 +11,7 @@ use super::*;
 use crate::filter::Direction;
 
 fn repository() -> (TempDir, Repository) {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = packrace_testkit::scratch_dir();
     Git::stock().run(directory.path(), &["init", "-q"]);
     let repository = Repository::open(directory.path(), &OpenOptions::default()).expect("a repository");
     (directory, repository)

@@ -12,7 +12,7 @@ use super::Twins;
 use crate::running::{PACKRACE, assert_no_panic};
 
 fn repository() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     Git::stock().run(directory.path(), &["init", "-q"]);
     directory
 }

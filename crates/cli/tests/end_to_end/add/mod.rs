@@ -34,7 +34,7 @@ struct Outcome {
 impl Twins {
     /// Makes empty repositories.
     pub fn new() -> Twins {
-        let twins = Twins { directory: tempfile::tempdir().unwrap(), is_checked: true };
+        let twins = Twins { directory: packrace_testkit::scratch_dir(), is_checked: true };
         for place in [twins.git(), twins.ours()] {
             std::fs::create_dir(&place).unwrap();
         }

@@ -10,7 +10,7 @@ const SYNCS: u64 = 5;
 #[test]
 fn adding_costs_the_same_number_of_syncs_and_writes_however_many_files() {
     for files in [1, 2, 5, 60, 3000] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q", "--template="]);
         for number in 0..files {
             std::fs::write(dir.path().join(format!("file-{number}")), format!("{number}\n")).unwrap();
@@ -30,7 +30,7 @@ fn adding_costs_the_same_number_of_syncs_and_writes_however_many_files() {
 /// With `core.fsync=none`, one sync remains: it protects the previous content of the index.
 #[test]
 fn what_is_configured_counts_but_for_rewrites() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--template="]);
     for (round, expect) in [(0, 0), (1, 1)] {
         std::fs::write(dir.path().join("file"), format!("{round}\n")).unwrap();

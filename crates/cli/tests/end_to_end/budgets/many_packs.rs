@@ -74,7 +74,7 @@ fn push(repo: &Path) -> (Vec<u8>, ObjectId) {
 
 #[test]
 fn of_very_many_packs_only_what_is_needed_is_opened() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = packrace_testkit::scratch_dir();
     let repo = in_packs(folder.path());
     let listing = Script::new().line("command=ls-refs").line("object-format=sha1").delim();
     let listing = listing.line("peel").line("symrefs").flush().flush();

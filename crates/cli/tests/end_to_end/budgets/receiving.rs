@@ -101,7 +101,7 @@ fn mebibytes(bytes: usize) -> u64 {
 
 #[test]
 fn a_pack_is_indexed_in_few_calls() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = empty_repository(dir.path());
     let pack = pack(100, 256 << 10);
     let (_, report) = counted(&repo, &["index-pack", "--stdin", "--threads=2"], &pack);
@@ -117,7 +117,7 @@ fn a_pack_is_indexed_in_few_calls() {
 /// The number of calls does not depend on the number of entries.
 #[test]
 fn very_many_objects_are_indexed_in_few_calls() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = empty_repository(dir.path());
     let (_, report) = counted(&repo, &["index-pack", "--stdin", "--threads=2"], &small_objects(50_000));
     for op in ["read", "write", "map", "sync", "create", "rename", "remove", "attribute", "wait"] {
@@ -129,7 +129,7 @@ fn very_many_objects_are_indexed_in_few_calls() {
 
 #[test]
 fn a_pack_is_indexed_in_little_memory() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = empty_repository(dir.path());
     let pack = pack(256, 256 << 10);
     assert!(mebibytes(pack.len()) >= 64);
@@ -145,7 +145,7 @@ fn a_pack_is_indexed_in_little_memory() {
 fn loose_objects_cost_a_write_each_and_a_sync_where_asked() {
     const COUNT: u64 = 300;
     for (is_durable, syncs) in [(false, 0..=0), (true, 2..=COUNT + FAN_OUT + SOME)] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let repo = empty_repository(dir.path());
         let settings = if is_durable { &[][..] } else { &["-c", "core.fsync=none"] };
         let args = [settings, &["-c", "packrace.looseLimit=1000", "unpack-objects", "-q"]].concat();
@@ -161,7 +161,7 @@ fn loose_objects_cost_a_write_each_and_a_sync_where_asked() {
 fn unpacking_many_objects_costs_the_same_number_of_syncs_however_many() {
     for objects in [6, 600, 6000] {
         for settings in [&[][..], &COMMITTED] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = packrace_testkit::scratch_dir();
             let repo = empty_repository(dir.path());
             let args = [settings, &["unpack-objects", "-q"]].concat();
             let (_, report) = counted(&repo, &args, &small_objects(objects));
@@ -197,7 +197,7 @@ fn push_request(root: &Path, objects: usize, file_bytes: usize) -> (PathBuf, Vec
 #[test]
 fn a_push_costs_the_same_number_of_syncs_whatever_is_in_it() {
     for objects in [3, 6, 300] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let repo = empty_repository(dir.path());
         let (work, request) = push_request(dir.path(), objects, 100);
         // Nothing is configured.
@@ -216,7 +216,7 @@ fn a_push_costs_the_same_number_of_syncs_whatever_is_in_it() {
 #[test]
 #[ignore = "needs FUSE"]
 fn packs_get_onto_a_mounted_file_system_in_few_writes() {
-    let [behind, place, elsewhere] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [behind, place, elsewhere] = [(); 3].map(|()| packrace_testkit::scratch_dir());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
     let repo = empty_repository(mount.place());
     let is_pack = |name: &Path| name.extension().is_some_and(|extension| extension == "pack");

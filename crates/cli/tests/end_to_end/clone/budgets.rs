@@ -24,7 +24,7 @@ fn pack_length(repository: &Path) -> u64 {
 
 #[test]
 fn a_clone_is_taken_in_few_calls() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = RepoBuilder::new(Size::Small).build();
     let big: Vec<u8> = packrace_testkit::Random::new(7).bytes(20 << 20);
     let id = repo.git_with_input(&["hash-object", "-w", "--stdin"], &big);

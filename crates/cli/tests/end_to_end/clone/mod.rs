@@ -21,7 +21,7 @@ impl Folder {
     /// `a.git` has branches, tags, notes and pull requests, `empty.git` has nothing, and the others are
     /// variants of `a.git`.
     fn new() -> Self {
-        let folder = Folder { dir: tempfile::tempdir().unwrap() };
+        let folder = Folder { dir: packrace_testkit::scratch_dir() };
         let git = |args: &[&str]| Git::stock().run(&folder.dir.path().join("work"), args);
         Git::stock().run(folder.dir.path(), &["init", "-q", "-b", "main", "work"]);
         for name in ["one", "two", "three"] {

@@ -22,7 +22,7 @@ impl Twins {
     }
 
     fn of_repo(repo: Repo) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         copy(repo.path(), &dir.path().join("git"));
         copy(repo.path(), &dir.path().join("packrace"));
         Twins { repo, dir }

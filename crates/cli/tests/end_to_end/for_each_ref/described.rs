@@ -99,7 +99,7 @@ fn tags_at_one_commit() {
 #[test]
 fn made_up_histories() {
     for seed in 1..=6 {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let (repo, commits) = (dir.path(), 24 * seed);
         Git::stock().run(repo, &["init", "-q", "-b", "main"]);
         Git::stock().run_with_input(repo, &["fast-import", "--quiet"], history(seed, commits).as_bytes());

@@ -63,7 +63,7 @@ struct Mapped {
 
 impl Mapped {
     fn new() -> Self {
-        let mapped = Mapped { dir: tempfile::tempdir().unwrap() };
+        let mapped = Mapped { dir: packrace_testkit::scratch_dir() };
         let git = Git::stock();
         git.run(mapped.dir.path(), &["init", "-q", "-b", "main", "repo"]);
         let repo = mapped.repo();
@@ -213,7 +213,7 @@ fn mailmaps_of_bare_repositories() {
 /// between.
 #[test]
 fn human_dates() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let repo = dir.path();
     Git::stock().run(repo, &["init", "-q", "-b", "main"]);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;

@@ -20,7 +20,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(ref_format: &str) -> Self {
-        let mut fixture = Fixture { dir: tempfile::tempdir().unwrap(), commits: 0 };
+        let mut fixture = Fixture { dir: packrace_testkit::scratch_dir(), commits: 0 };
         let format = format!("--ref-format={ref_format}");
         Git::stock().run(fixture.dir.path(), &["init", "-q", "-b", "main", &format, "repo"]);
         fixture.commit("First subject");

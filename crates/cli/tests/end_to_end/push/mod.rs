@@ -33,7 +33,7 @@ impl Pair {
 
     /// The same with these options of `git init`.
     fn with(options: &[&str]) -> Self {
-        let pair = Pair { dir: tempfile::tempdir().unwrap() };
+        let pair = Pair { dir: packrace_testkit::scratch_dir() };
         let git = Git::stock();
         git.run(pair.root(), &[&["init", "-q", "-b", "main"], options, &["work"]].concat());
         git.run(pair.root(), &[&["init", "-q", "--bare", "-b", "main"], options, &["srv.git"]].concat());

@@ -151,7 +151,7 @@ fn what_makes_no_sense() {
 fn what_only_git_has() {
     let twins = three();
     let dir = twins.path(Who::Packrace);
-    let bin = tempfile::tempdir().unwrap();
+    let bin = packrace_testkit::scratch_dir();
     let git = bin.path().join("git");
     std::os::unix::fs::symlink(PACKRACE, &git).unwrap();
     let said = |path: &Path, line: &str| {

@@ -37,7 +37,7 @@ impl Twins {
 
     /// Work trees made by another script.
     pub fn after(script: &str) -> Self {
-        let twins = Twins { dir: tempfile::tempdir().unwrap() };
+        let twins = Twins { dir: packrace_testkit::scratch_dir() };
         for who in [Who::Git, Who::Packrace] {
             std::fs::create_dir(twins.path(who)).unwrap();
             let done = twins.sh(who, "", script);

@@ -18,7 +18,7 @@ fn events(tool: &Path, repo: &Repo, arguments: &[String]) -> Vec<Value> {
 
 /// The events of a service that answers a request in this version of the protocol.
 fn answered(tool: &Path, repo: &Repo, service: &str, version: u8, request: &Script) -> Vec<Value> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let trace = dir.path().join("trace");
     let input = dir.path().join("request");
     std::fs::write(&input, request.bytes()).unwrap();

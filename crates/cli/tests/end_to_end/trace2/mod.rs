@@ -38,7 +38,7 @@ fn of_kind<'a>(events: &'a [Value], kind: &'a str) -> Vec<&'a Value> {
 
 #[test]
 fn events_have_what_gits_have() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (theirs, _) = events(dir.path(), Git::stock().binary());
     let (ours, report) = events(dir.path(), Path::new(PACKRACE));
     for kind in ["version", "start", "cmd_name", "counter", "exit", "atexit"] {
@@ -127,7 +127,7 @@ fn failing(top: &Path, tool: &Path, variables: &[(&str, &str)], settings: &str) 
 
 #[test]
 fn traces_look_like_gits() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let check = |variables: &[(&str, &str)], settings: &str, expect: &[&str]| {
         let theirs = failing(dir.path(), Git::stock().binary(), variables, settings);
         let ours = failing(dir.path(), Path::new(PACKRACE), variables, settings);
@@ -173,7 +173,7 @@ fn hooked(dir: &Path, script: &str) -> (std::path::PathBuf, String) {
 
 #[test]
 fn children_know_their_parent() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let seen = dir.path().join("seen");
     let (repo, commit) =
         hooked(dir.path(), &format!("echo \"$GIT_TRACE2_PARENT_SID\" >\"{}\"", seen.display()));
@@ -209,7 +209,7 @@ fn traced_hook(dir: &Path, tool: &Path, variable: &str) -> [String; 2] {
 
 #[test]
 fn children_are_traced_as_by_git() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let both = |variable: &str| {
         [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| traced_hook(dir.path(), tool, variable))
     };
@@ -250,7 +250,7 @@ fn children_are_traced_as_by_git() {
 #[test]
 fn hooks_are_regions() {
     let both = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         Git::stock().run(dir.path(), &["init", "-q"]);
         write_program(&dir.path().join(".git/hooks/post-index-change"), "#!/bin/sh\nexit 3\n");
         std::fs::write(dir.path().join("f"), "f").unwrap();
@@ -276,7 +276,7 @@ fn hooks_are_regions() {
 /// `GIT_TRACE` tells the command, also if the program is called by its name.
 #[test]
 fn commands_are_told_by_the_older_trace() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "a.git"]);
     let linked = dir.path().join("git-upload-pack");
     std::os::unix::fs::symlink(PACKRACE, &linked).unwrap();

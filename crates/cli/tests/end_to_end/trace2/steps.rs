@@ -104,7 +104,7 @@ fn events(trace: &str, top: &Path) -> Vec<Value> {
 /// Compares the events of both programs; `expect` are texts in ours.
 fn check(args: &[&str], variables: &[(&str, &str)], expect: &[&str]) {
     let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         let (trace, _) = traced(tool, &top, args, variables);
@@ -149,7 +149,7 @@ fn repositories_settings_and_variables() {
 /// Older versions of git crash then.
 #[test]
 fn a_setting_without_a_value() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let wanted = [("GIT_TRACE2_CONFIG_PARAMS", "a.b.c")];
@@ -190,7 +190,7 @@ fn regions_and_data() {
 #[test]
 fn shared_indexes_are_regions() {
     for tool in [Git::stock().binary(), Path::new(PACKRACE)] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         for (option, label) in
@@ -205,7 +205,7 @@ fn shared_indexes_are_regions() {
 /// Git has the option since 2.50.
 #[test]
 fn path_walks_are_regions() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     for args in
@@ -224,7 +224,7 @@ fn path_walks_are_regions() {
 #[test]
 fn objects_that_become_loose() {
     for tool in [Git::stock().binary(), Path::new(PACKRACE)] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         let repo = top.join("work tree");
@@ -247,7 +247,7 @@ fn objects_that_become_loose() {
 #[test]
 fn progress_that_is_shown() {
     let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         let mut all = Vec::new();
@@ -273,7 +273,7 @@ fn progress_that_is_shown() {
 #[test]
 fn columns_of_regions() {
     let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         let trace = top.join("trace").display().to_string();
@@ -313,7 +313,7 @@ fn columns_of_regions() {
 fn filters_are_children() {
     let filtered = ["hash-object", "--path", "file-2", "file-2"];
     let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         std::fs::write(top.join("work tree/.gitattributes"), "file-2 filter=x\n").unwrap();
@@ -328,7 +328,7 @@ fn filters_are_children() {
 
 /// After each of five runs, the number of files in the directory of traces; then the events in the last file.
 fn limited(tool: &Path, settings: &str) -> (Vec<usize>, Vec<Value>) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let traces = top.join("traces");
@@ -363,7 +363,7 @@ fn files_of_a_directory_are_limited() {
 #[test]
 fn the_file_that_stops_traces_says_so() {
     for tool in [Git::stock().binary(), Path::new(PACKRACE)] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let top = packrace_os::real_path(dir.path()).unwrap();
         repository(&top);
         let traces = top.join("traces");
@@ -397,7 +397,7 @@ fn command_again(tool: &Path, top: &Path, traces: &Path) {
 
 #[test]
 fn events_are_written_as_they_happen() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let hook = top.join("work tree/.git/hooks/reference-transaction");
@@ -415,7 +415,7 @@ fn events_are_written_as_they_happen() {
 /// Programs that git starts, and that are parts of this process here.
 #[test]
 fn tasks_and_parts_of_a_stash_are_children() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let children = |args: &[&str]| -> Vec<String> {
@@ -453,7 +453,7 @@ fn tasks_and_parts_of_a_stash_are_children() {
 
 #[test]
 fn what_is_handed_over_is_traced_by_git_too() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let top = packrace_os::real_path(dir.path()).unwrap();
     repository(&top);
     let (trace, _) = traced(Path::new(PACKRACE), &top, &["add", "-p"], &[]);

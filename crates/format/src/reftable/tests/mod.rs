@@ -21,7 +21,7 @@ fn run(dir: &Path, args: &[&str]) -> String {
 
 /// A bare repository with `count` refs to a tag, `count` to a commit and some symbolic ones, as one table.
 fn repository(hash: HashKind, count: usize, settings: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let (path, format) = (dir.path(), format!("--object-format={hash}"));
     run(path, &["init", "--quiet", "--bare", "--ref-format=reftable", "-b", "main", &format, "."]);
     for (key, value) in settings {

@@ -59,7 +59,7 @@ fn lists_that_are_not_kept_are_made_again() {
 
 #[test]
 fn a_history_that_goes_back_and_forth_is_listed_once() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = packrace_testkit::scratch_dir();
     let git = |args: &[&str]| Git::stock().run(dir.path(), args);
     git(&["init", "-q", "--bare", "."]);
     let mut stream = String::new();

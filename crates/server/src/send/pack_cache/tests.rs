@@ -193,7 +193,7 @@ fn failures_and_panics_are_told_to_all_and_nothing_is_kept() {
 
 #[test]
 fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(2).bytes(24 << 20);
     let content = bytes.clone();
@@ -218,7 +218,7 @@ fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
 
 #[test]
 fn what_is_asked_for_once_is_not_put_on_disk() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(3).bytes(12 << 20);
     make(&cache, key(1, 1, 1), 0, &bytes, 10_000);
@@ -246,7 +246,7 @@ fn what_is_small_is_kept_in_memory_from_the_first_time() {
 
 #[test]
 fn ranges_of_packs_are_kept_as_ranges() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let path = directory.path().join("pack");
     std::fs::write(&path, vec![5; 64 << 20]).unwrap();
     let map = Mapped::open(&path, Role::Pack).unwrap();
@@ -306,7 +306,7 @@ fn the_worker_is_only_so_far_ahead_of_the_fastest_reader() {
 /// A disk that is full at some write, one without any room, and one that does not exist.
 #[test]
 fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let bytes = Random::new(4).bytes(24 << 20);
     let bounds = || Bounds { patience: Duration::from_millis(300), ..Bounds::default() };
     let missing = directory.path().join("missing");
@@ -344,7 +344,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
 
 #[test]
 fn a_full_disk_disturbs_nobody_who_keeps_up() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(5).bytes(24 << 20);
     let content = bytes.clone();
@@ -369,7 +369,7 @@ fn a_full_disk_disturbs_nobody_who_keeps_up() {
 
 #[test]
 fn the_longest_unused_goes_first() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let cache = cache_of(CacheSettings {
         max_memory_bytes: 2 << 20,
         max_disk_bytes: 32 << 20,
@@ -536,7 +536,7 @@ fn read_slowly(reader: &mut Reader, random: &mut Random, expect: &[u8]) -> bool 
 /// Whatever the segments, bounds and paces: every reader gets the same whole pack, or knows that it does not.
 #[test]
 fn every_reader_gets_the_same_bytes() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = packrace_testkit::scratch_dir();
     let path = directory.path().join("pack");
     let mut random = Random::new(9);
     let stored = random.bytes(1 << 20);

@@ -277,7 +277,7 @@ struct Gate(tempfile::TempDir);
 
 impl Gate {
     fn new() -> Self {
-        Gate(tempfile::tempdir().unwrap())
+        Gate(packrace_testkit::scratch_dir())
     }
 
     fn file(&self, name: &str) -> std::path::PathBuf {

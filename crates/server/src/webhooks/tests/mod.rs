@@ -153,7 +153,7 @@ struct Hooked {
 
 impl Hooked {
     fn new(options: JournalOptions) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = packrace_testkit::scratch_dir();
         let (sender, durable) = watch::channel(0);
         let on_durable = Box::new(move |seq| {
             sender.send_replace(seq);

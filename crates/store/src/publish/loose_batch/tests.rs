@@ -15,7 +15,7 @@ struct EmptyStore {
 
 impl EmptyStore {
     fn new(hash: HashKind) -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let root = packrace_testkit::scratch_dir();
         let format = format!("--object-format={hash}");
         Git::stock().run(root.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
         EmptyStore { root, hash }
@@ -219,7 +219,7 @@ fn counted_syncs_are_those_of_the_disk() {
 
 #[test]
 fn what_a_repack_has_taken_away_need_not_be_synced() {
-    let top = tempfile::tempdir().unwrap();
+    let top = packrace_testkit::scratch_dir();
     let gone = top.path().join("gone");
     sync_loose(vec![top.path(), &gone], vec![&gone.join("object")]).unwrap();
 }

@@ -15,7 +15,7 @@ struct EmptyStore {
 
 impl EmptyStore {
     fn new(hash: HashKind) -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let root = packrace_testkit::scratch_dir();
         let format = format!("--object-format={hash}");
         Git::stock().run(root.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
         EmptyStore { root, hash }
