@@ -644,3 +644,50 @@ git index-pack --object-format=sha1 --object-format=none x.pack
 git index-pack --object-format=sha256 --object-format=sha1 x.pack >/dev/null
 git update-ref --no-deref --no-no-deref HEAD HEAD
 rm -f x.*
+
+## of two things that are wrong, the first one is told
+# exits: any
+# state: no-objects no-fsck
+# needs git: 2.55
+history 2
+echo new >new
+while read -r command; do
+    for wrong in --bogus '-?' --bogus=1; do
+        echo "$command $wrong"
+        git $command $wrong </dev/null
+        git ${command%% -*} $wrong -${command#* -} </dev/null
+        git ${command%% -*} surplus -${command#* -} $wrong </dev/null
+    done
+done <<'EOF'
+for-each-ref --merged=nope
+for-each-ref --points-at=nope
+for-each-ref --color=x
+for-each-ref --count=x
+refs list --no-contains=nope
+reflog expire --expire=zz
+reflog expire --expire-unreachable=zz
+commit-graph write --split=zz
+commit-graph write --expire-time=zz
+commit-tree -p nope
+pack-objects --missing=zz
+pack-objects --filter=zz
+pack-objects --index-version=zz
+pack-objects --stdin-packs=zz
+repack --filter=zz
+repack --write-midx=zz
+maintenance run --task=zz
+init --shared=zz
+index-pack --index-version=zz
+index-pack --object-format=zz
+index-pack --strict=zz
+pack-refs --include
+multi-pack-index write --refs-snapshot
+EOF
+for words in 'new --chmod=x' 'new --index-version=x' 'new --bogus' '--add new --bogus' '--add new --chmod=x' '--add new gone --bogus'; do
+    echo "$words"
+    git update-index $words
+done
+git stash --bogus push
+git stash -q push
+git ls-files -s
+

@@ -663,3 +663,34 @@ git pack-objects --filter=tree:x -q ../p <list
 git pack-objects --filter=zzz <list
 git pack-objects --index-version=x <list
 rm list
+
+## what is promised is left out as far as possible
+# needs git: 2.55
+# exits: any
+partial 4 src
+stock clone -q --no-checkout --filter=blob:none "file://$PWD/src" c
+cd c
+stock config remote.origin.url "file://$PWD/nothing"
+main=$(stock rev-parse HEAD)
+stock tag -a -m promised local HEAD
+stock tag -a -m nested nested local 2>/dev/null
+tree=$(printf '100644 blob %s\tnew\n' $(echo new | stock hash-object -w --stdin) | stock mktree)
+stock update-ref refs/heads/one $(stock commit-tree -m one -p HEAD "$tree")
+stock update-ref refs/heads/two $(stock commit-tree -m two -p HEAD~1 -p one HEAD^{tree})
+packs() {
+    printf "$1" | git pack-objects -q --stdout --exclude-promisor-objects-best-effort $2 >../p.pack
+    stock -C .. index-pack p.pack >/dev/null 2>&1 && stock show-index <../p.idx | cut -d' ' -f2 | sort
+    rm -f ../p.pack ../p.idx
+}
+for revisions in HEAD one two nested one^{tree} HEAD^{tree} '^HEAD\ntwo' '^two\none' "two\n^HEAD~1" nope; do
+    for options in '' --filter=tree:0 --unpacked --include-tag; do
+        echo "$revisions $options"
+        packs "$revisions\n" "$options"
+    done
+done
+packs '' --all
+packs one --exclude-promisor-objects
+packs one --stdin-packs
+packs one --cruft
+cd ../src
+packs HEAD

@@ -58,6 +58,11 @@ trait Commands: Sized {
 
     fn run(self, call: Call) -> Result<(), Fatal>;
 
+    /// Only looks up what its options name.
+    fn check(self, _call: &Call) -> Result<(), Fatal> {
+        Ok(())
+    }
+
     /// How a command is used, in one line.
     fn usage_of(_command: &str) -> String {
         String::new()
@@ -78,14 +83,14 @@ fn run<C: Commands>() -> ExitCode {
     let reports = Reports::asked_for();
     let session = TraceSession::begin(&reports.trace2);
     let typed: Vec<_> = std::env::args_os().collect();
-    let argv = args::with_command(typed.clone());
+    let argv = commands::command_words::with_command(typed.clone());
     let Some(parsed) = C::parse(&argv) else {
         let error = hand_over::to_packrace(&argv[1..]);
         eprint_line!("fatal: cannot run packrace: {}", packrace_os::reason(&error));
         return ExitCode::from(FATAL);
     };
     let (code, trace) = match parsed {
-        Parsed::Run { globals, name, command } => {
+        Parsed::Run { globals, name, command, refusal } => {
             let mut environment = process::environment(&globals.variables);
             environment.session_id.clone_from(&session.id);
             let call = Call::new((*globals).into(), environment, process::streams());
@@ -96,7 +101,7 @@ fn run<C: Commands>() -> ExitCode {
                 trace.command(&call, &name, &|name| std::env::var_os(name));
             }
             let call = Call { ends_process: true, git: hand_over::git, ..call };
-            (contained(call, command, &argv, trace.as_ref()), trace)
+            (contained(call, command, refusal, &argv, trace.as_ref()), trace)
         }
         Parsed::HandOver(refusal) => {
             let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
@@ -164,7 +169,13 @@ fn to_git(arguments: &[OsString], trace: Option<&Trace>, refusal: Option<(&[u8],
 }
 
 /// Runs a command whose files may be on a disk that fails.
-fn contained(call: Call, command: impl Commands, argv: &[OsString], trace: Option<&Trace>) -> u8 {
+fn contained(
+    call: Call,
+    command: impl Commands,
+    refusal: Option<Fatal>,
+    argv: &[OsString],
+    trace: Option<&Trace>,
+) -> u8 {
     let scope = command.scope();
     if let Err(error) = faults::contain(scope) {
         eprint_line!("warning: disk faults will kill this process: {error}");
@@ -172,7 +183,7 @@ fn contained(call: Call, command: impl Commands, argv: &[OsString], trace: Optio
     if scope == Scope::Process {
         interruption::remove_unnamed_files();
     }
-    let code = execute(call, command, argv, trace);
+    let code = execute(call, command, refusal, argv, trace);
     match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {
         Some(damaged) => {
             eprint_line!("fatal: {damaged}");
@@ -182,12 +193,22 @@ fn contained(call: Call, command: impl Commands, argv: &[OsString], trace: Optio
     }
 }
 
-fn execute<C: Commands>(call: Call, command: C, argv: &[OsString], trace: Option<&Trace>) -> u8 {
+fn execute<C: Commands>(
+    call: Call,
+    command: C,
+    refusal: Option<Fatal>,
+    argv: &[OsString],
+    trace: Option<&Trace>,
+) -> u8 {
     if !command.has_log() {
         warnings::to_stderr();
     }
     // Some commands look at what was typed before they look for the repository.
-    let ended = command.run(call).map_err(|fatal| match fatal.code {
+    let ended = match refusal {
+        Some(fatal) => command.check(&call).and(Err(fatal)),
+        None => command.run(call),
+    };
+    let ended = ended.map_err(|fatal| match fatal.code {
         USAGE => misplaced(argv).unwrap_or(fatal),
         _ => fatal,
     });
@@ -239,6 +260,16 @@ impl Commands for Command {
 
     fn run(self, call: Call) -> Result<(), Fatal> {
         dispatch(call, self)
+    }
+
+    fn check(self, call: &Call) -> Result<(), Fatal> {
+        match self {
+            Command::CommitTree(args) => commands::commit_tree::check(call, &args.0),
+            Command::ForEachRef(args) => commands::for_each_ref::check(call, &(*args).into()),
+            Command::Refs(args) => commands::refs::check(call, &args.into()),
+            Command::UpdateIndex(args) => commands::update_index::check(call, &args.0),
+            _ => Ok(()),
+        }
     }
 }
 

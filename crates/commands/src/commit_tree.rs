@@ -29,28 +29,9 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     let mut revisions = Revisions::new(call, &repository, &snapshot);
-    let mut named = |name: &OsStr, expected| {
-        let found = revisions.resolve_as(name.as_encoded_bytes(), expected)?;
-        found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
-    };
-    let mut parents: Vec<ObjectId> = Vec::new();
-    let mut message = Vec::new();
-    for part in &args.parts {
-        match part {
-            CommitPart::Parent(name) => {
-                let id = named(name, Expected::Commit)?;
-                expect(&mut reader, &id, Kind::Commit)?;
-                match parents.contains(&id) {
-                    true => error_line!(call, "error: duplicate parent {id} ignored"),
-                    false => parents.push(id),
-                }
-            }
-            CommitPart::Text(text) => add_text(&mut message, text),
-            CommitPart::File(path) => add_file(&mut message, call, &repository, path)?,
-        }
-    }
+    let Parts { parents, mut message } = parts(call, &repository, &mut revisions, args)?;
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
-    let tree = named(tree, Expected::Tree)?;
+    let tree = named(&mut revisions, tree, Expected::Tree)?;
     if message.is_empty() {
         call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
     }
@@ -80,6 +61,49 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     batch.add(&id, Kind::Commit, &content)?;
     batch.publish()?;
     call.write_line(id.to_string())
+}
+
+/// Only reads what `-p`, `-m` and `-F` name.
+pub fn check(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
+    let repository = with_refs(repository_with_replacements(call)?)?;
+    let mut revisions = Revisions::new(call, &repository, &repository.snapshot()?);
+    parts(call, &repository, &mut revisions, args).map(drop)
+}
+
+struct Parts {
+    parents: Vec<ObjectId>,
+    message: Vec<u8>,
+}
+
+/// What `-p`, `-m` and `-F` name, in the order in which they were typed.
+fn parts(
+    call: &Call,
+    repository: &Repository,
+    revisions: &mut Revisions<'_>,
+    args: &CommitTreeOptions,
+) -> Result<Parts, Fatal> {
+    let mut reader = repository.snapshot()?.reader(cache_bytes::FEW_OBJECTS);
+    let (mut parents, mut message) = (Vec::new(), Vec::new());
+    for part in &args.parts {
+        match part {
+            CommitPart::Parent(name) => {
+                let id = named(revisions, name, Expected::Commit)?;
+                expect(&mut reader, &id, Kind::Commit)?;
+                match parents.contains(&id) {
+                    true => error_line!(call, "error: duplicate parent {id} ignored"),
+                    false => parents.push(id),
+                }
+            }
+            CommitPart::Text(text) => add_text(&mut message, text),
+            CommitPart::File(path) => add_file(&mut message, call, repository, path)?,
+        }
+    }
+    Ok(Parts { parents, message })
+}
+
+fn named(revisions: &mut Revisions<'_>, name: &OsStr, expected: Expected) -> Result<ObjectId, Fatal> {
+    let found = revisions.resolve_as(name.as_encoded_bytes(), expected)?;
+    found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
 }
 
 fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fatal> {

@@ -17,19 +17,28 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = with_refs(repository_with_replacements(call)?)?;
     let objects = ListedObjects::new(call, &repository);
-    let named = CommitFilterOptions {
+    // As in git, where these are read, and colours, before what other options say is looked at.
+    let commits = CommitFilter::parse(&objects, &named(args))?;
+    let has_color = has_color(call, args)?;
+    let request = request(call, args, has_color)?;
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
+    ref_filter::list(&objects, &commits, &request)
+}
+
+/// Only looks up the objects that options name.
+pub fn check(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
+    let repository = with_refs(repository_with_replacements(call)?)?;
+    CommitFilter::parse(&ListedObjects::new(call, &repository), &named(args)).map(drop)
+}
+
+fn named(args: &ForEachRefOptions) -> CommitFilterOptions {
+    CommitFilterOptions {
         points_at: bytes(&args.points_at),
         merged: bytes(&args.merged),
         not_merged: bytes(&args.no_merged),
         contains: bytes(&args.contains),
         not_contains: bytes(&args.no_contains),
-    };
-    // As in git, where these are read, and colours, before what other options say is looked at.
-    let commits = CommitFilter::parse(&objects, &named)?;
-    let has_color = has_color(call, args)?;
-    let request = request(call, args, has_color)?;
-    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
-    ref_filter::list(&objects, &commits, &request)
+    }
 }
 
 fn request(call: &Call, args: &ForEachRefOptions, has_color: bool) -> Result<ListingRequest, Fatal> {
@@ -108,6 +117,11 @@ fn has_color(call: &Call, args: &ForEachRefOptions) -> Result<bool, Fatal> {
         Some(Some("always")) => Ok(true),
         Some(Some("never")) => Ok(false),
         Some(Some("auto")) => Ok(call.streams.output().is_terminal()),
-        Some(_) => Err(Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")),
+        Some(_) => Err(no_color()),
     }
+}
+
+/// Of a value of `--color` that makes no sense.
+pub(crate) fn no_color() -> Fatal {
+    Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_format::pack_index::Entry;
+use packrace_format::pack_index::{Entry, Version};
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
@@ -323,11 +323,14 @@ fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {
 fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
     let mut options = PublishOptions::of(config)?;
     if let Some(text) = &args.index_version {
-        let bad = || Fatal::new(format!("bad --index-version={text}"));
-        options.index_version = index_version(text).ok_or_else(bad)?;
+        options.index_version = written_version(text)?;
     }
     options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
     Ok(options)
+}
+
+pub(crate) fn written_version(text: &str) -> Result<Version, Fatal> {
+    index_version(text).ok_or_else(|| Fatal::new(format!("bad --index-version={text}")))
 }
 
 /// Refuses a place in a folder that is not there: git creates none.

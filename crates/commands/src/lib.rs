@@ -55,6 +55,7 @@ mod lazy_fetch;
 pub mod maintenance;
 pub mod multi_pack_index;
 pub mod numbers;
+pub mod option_values;
 pub mod options;
 pub mod pack_objects;
 pub mod pack_refs;

@@ -81,7 +81,7 @@ fn is_strategy(name: &[u8]) -> bool {
 }
 
 /// The tasks with these names; git's message for an unknown one.
-fn tasks(names: &[String]) -> Result<Vec<Task>, Fatal> {
+pub(crate) fn tasks(names: &[String]) -> Result<Vec<Task>, Fatal> {
     let mut tasks = Vec::new();
     for name in names {
         if MISSING_TASKS.iter().any(|missing| missing.eq_ignore_ascii_case(name)) {

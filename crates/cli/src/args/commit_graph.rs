@@ -1,6 +1,6 @@
 use packrace_commands::Fatal;
-use packrace_commands::numbers;
 use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
+use packrace_commands::{numbers, option_values};
 
 use super::chosen;
 use super::multi_pack_index::{MultiPackIndexCommon, maybe_empty};
@@ -60,7 +60,7 @@ pub struct CommitGraphWrite {
     #[arg(long, hide = true)]
     pub no_max_new_filters: bool,
     /// Write a chain of files: `no-merge` always adds a file, `replace` replaces all by one.
-    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, value_parser = option_values::split_strategy)]
     pub split: Option<Option<String>>,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
     #[arg(long, value_name = "X", default_value = "2", default_value_if("no_size_multiple", "true", "0"))]
@@ -70,7 +70,7 @@ pub struct CommitGraphWrite {
     #[arg(long, value_name = "M", default_value = "0", allow_hyphen_values = true, value_parser = numbers::integer)]
     pub max_commits: i64,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
-    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true, value_parser = option_values::graph_expiry)]
     pub expire_time: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
-use packrace_commands::numbers;
 use packrace_commands::options::ForEachRefOptions;
+use packrace_commands::{numbers, option_values};
 
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
@@ -31,7 +31,7 @@ pub struct ForEachRef {
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub format: Option<OsString>,
     /// When to use the colors of the format: always, never or auto.
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always", value_parser = option_values::color)]
     pub color: Option<OsString>,
     /// Omit refs that match PATTERN.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]

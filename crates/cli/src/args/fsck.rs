@@ -1,4 +1,5 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use packrace_commands::option_values;
 use packrace_commands::options::FsckOptions;
 
 /// `--strict` and `--fsck-objects`, each with settings or without.
@@ -9,10 +10,10 @@ pub struct FsckArgs(pub FsckOptions);
 #[derive(Debug, Args)]
 struct Typed {
     /// Refuse broken objects and links to missing objects.
-    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = option_values::fsck_severities)]
     strict: Vec<String>,
     /// Refuse broken objects.
-    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = option_values::fsck_severities)]
     fsck_objects: Vec<String>,
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use packrace_commands::command_words::{begins_anywhere, command_position};
+use packrace_commands::option_values;
 use packrace_commands::options::GlobalOptions;
 
 use super::Command;
@@ -146,19 +147,6 @@ pub fn config_in_order(matches: &ArgMatches) -> Vec<String> {
     found.into_iter().map(|(_, setting)| setting).collect()
 }
 
-/// The setting that `NAME=VARIABLE` describes. The last `=` separates the two.
 fn from_variable(text: &str) -> Result<String, String> {
-    let Some((name, variable)) = text.rsplit_once('=') else {
-        return Err(format!("invalid config format: {text}"));
-    };
-    if variable.is_empty() {
-        return Err(format!("missing environment variable name for configuration '{name}'"));
-    }
-    if name.contains('=') {
-        return Err(format!("--config-env does not support names with '=': '{name}'"));
-    }
-    match std::env::var_os(variable) {
-        Some(value) => Ok(format!("{name}={}", value.to_string_lossy())),
-        None => Err(format!("missing environment variable '{variable}' for configuration '{name}'")),
-    }
+    option_values::setting_of_variable(text, &|name| std::env::var_os(name))
 }

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use packrace_commands::option_values;
 use packrace_commands::options::{IndexPackOptions, VerifyPackOptions};
 
 use super::chosen;
@@ -60,10 +61,10 @@ pub struct IndexPack {
     #[arg(long, value_name = "N", require_equals = true, value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
     /// Version of the index, and the offset from which it uses 64-bit offsets.
-    #[arg(long, value_name = "VERSION[,OFFSET]", require_equals = true)]
+    #[arg(long, value_name = "VERSION[,OFFSET]", require_equals = true, value_parser = option_values::index_version)]
     pub index_version: Option<String>,
     /// Hash of object IDs: sha1 or sha256.
-    #[arg(long, value_name = "HASH", require_equals = true)]
+    #[arg(long, value_name = "HASH", require_equals = true, value_parser = option_values::object_format)]
     pub object_format: Vec<String>,
     /// The header of the pack, which was already read from standard input.
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]

@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 
+use packrace_commands::option_values;
 use packrace_commands::options::InitOptions;
 
 #[derive(Debug, Default, clap::Args)]
@@ -29,7 +30,7 @@ pub struct Init {
     #[arg(long, short = 'b', value_name = "BRANCH-NAME", allow_hyphen_values = true)]
     pub initial_branch: Option<OsString>,
     /// Share with other users: false, umask, true, group, all, world, everybody, or a mode such as 0640.
-    #[arg(long, value_name = "PERMISSIONS", num_args = 0..=1, require_equals = true, default_missing_value = "group")]
+    #[arg(long, value_name = "PERMISSIONS", num_args = 0..=1, require_equals = true, default_missing_value = "group", value_parser = option_values::sharing)]
     pub shared: Option<OsString>,
     /// The target directory (default: the current one).
     pub directory: Option<OsString>,

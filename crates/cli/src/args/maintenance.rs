@@ -1,6 +1,7 @@
 //! `packrace maintenance`.
 
 use packrace_commands::Fatal;
+use packrace_commands::option_values;
 use packrace_commands::options::{MaintenanceOptions, MaintenanceRunOptions};
 
 use super::chosen;
@@ -64,7 +65,7 @@ pub struct MaintenanceRun {
     #[arg(long)]
     pub no_quiet: bool,
     /// Run this task even if it is not needed (with --auto, only if needed); may be repeated, tasks run in the given order.
-    #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true)]
+    #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true, value_parser = option_values::task)]
     pub tasks: Vec<String>,
     /// Only print the tasks that would run, as plan does.
     #[arg(long)]
@@ -89,7 +90,7 @@ pub struct MaintenancePlan {
     #[arg(long)]
     pub auto: bool,
     /// Consider only this task; may be repeated.
-    #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true)]
+    #[arg(long = "task", value_name = "TASK", allow_hyphen_values = true, value_parser = option_values::task)]
     pub tasks: Vec<String>,
     /// No effect: nothing is changed anyway.
     #[arg(long, hide = true)]

@@ -31,7 +31,7 @@ mod unpack_objects;
 mod update_index;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use access::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken, FromGitolite};
 pub use add::Add;
@@ -62,8 +62,9 @@ pub use update_index::UpdateIndex;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use packrace_commands::Fatal;
 use packrace_commands::command_words::{
-    COMMANDS_OF_GIT, command_position, end_options, expand_counts, with_push,
+    add_default_addresses, command_position, end_options, expand_counts, join_cache_info, with_push,
 };
 use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
 use packrace_commands::numbers;
@@ -196,6 +197,12 @@ impl Command {
         }
     }
 
+    /// Whether it looks up what options name while it reads them.
+    fn looks_at_options(&self) -> bool {
+        use Command::{CommitTree, ForEachRef, Refs, UpdateIndex};
+        matches!(self, CommitTree(_) | ForEachRef(_) | Refs(_) | UpdateIndex(_))
+    }
+
     /// Whether no repository is named where one must be.
     fn lacks_directory(&self) -> bool {
         let (Command::UploadPack(UploadPack { directory, .. })
@@ -294,6 +301,8 @@ pub enum Parsed<C> {
         name: String,
         /// The command with its options.
         command: C,
+        /// What is wrong behind them: only what comes before it is looked at.
+        refusal: Option<Fatal>,
     },
     /// Let git do it, or say this if there is no git.
     HandOver(Option<String>),
@@ -326,15 +335,6 @@ fn command_line_of<C: Subcommand>() -> clap::Command {
     })
 }
 
-/// A command line in which the command stands even if it is the name of the program.
-pub fn with_command(mut argv: Vec<OsString>) -> Vec<OsString> {
-    if let Some(command) = argv.first().and_then(|name| command_of_name(Path::new(name))) {
-        argv[0] = "packrace".into();
-        argv.insert(1, command.into());
-    }
-    argv
-}
-
 /// Reads a command line, the program's own name first, and then the command or options before it.
 pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     if let Some(usage) = refusal::asked_usage(&argv) {
@@ -343,10 +343,16 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     if let Some(path) = globals::asked_exec_path(&argv) {
         return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
     }
-    add_default_addresses(&mut argv);
+    let (http, https) = (("--http", DEFAULT_HTTP), ("--https", DEFAULT_HTTPS));
+    add_default_addresses(&mut argv, &[http, https, ("--git", DEFAULT_GIT), ("--ssh", DEFAULT_SSH)]);
     let is_assumed_push = match with_push(&mut argv, &StashCommand::has_subcommand) {
         Ok(is_assumed) => is_assumed,
         Err(token) => {
+            // As in git, options that it does not know are told first.
+            let end = argv.iter().rposition(|word| *word == token).unwrap_or_default();
+            if let refused @ Parsed::Answer { code: USAGE, .. } = parse(argv[..end].to_vec()) {
+                return refused;
+            }
             let token = token.to_string_lossy();
             let text = format!(
                 "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
@@ -357,7 +363,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     end_options(&mut argv);
     expand_counts(&mut argv);
     refusal::expand_beginning_of_help(&mut argv);
-    update_index::join_cache_info(&mut argv);
+    join_cache_info(&mut argv);
     let words = argv.get(command_position(&argv)..).unwrap_or_default();
     match typed::<Command>(&argv) {
         Ok((name, cli)) if cli.globals.git_dir.is_none() && cli.command.lacks_directory() => {
@@ -366,11 +372,16 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         }
         Ok((_, cli)) if cli.command.is_interactive() => Parsed::HandOver(None),
         Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
-        Ok((name, cli)) => Parsed::Run { globals: Box::new(cli.globals), name, command: cli.command },
-        Err(error) if error.kind() == ErrorKind::UnknownArgument && is_stash_store(words) => {
+        Ok((name, cli)) => {
+            Parsed::Run { globals: Box::new(cli.globals), name, command: cli.command, refusal: None }
+        }
+        Err(error)
+            if error.kind() == ErrorKind::UnknownArgument
+                && matches!(words, [stash, store, _, ..] if stash == "stash" && store == "store") =>
+        {
             refusal::not_stored(&words[2..])
         }
-        Err(error) => match refusal::answer(&error, &argv) {
+        Err(error) => match looked_at(refusal::told_first(error, &argv), &argv) {
             // What packrace has not of the options of `git log` and `git diff`, git has.
             Parsed::Answer { text, to_stdout: false, code: USAGE }
                 if is_log(words) || is_signed_commit(words) =>
@@ -387,6 +398,21 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     }
 }
 
+/// What becomes of a command line that clap refuses: some commands look at what stands before an option that is wrong.
+fn looked_at(error: clap::Error, argv: &[OsString]) -> Parsed<Command> {
+    let answer = refusal::answer(&error, argv);
+    let end = refusal::refused_option(&error, argv).filter(|end| *end > command_position(argv) + 1);
+    match (end.map(|end| parse(argv[..end].to_vec())), &answer) {
+        (Some(Parsed::Run { globals, name, command, .. }), Parsed::Answer { text, code, .. })
+            if command.looks_at_options() =>
+        {
+            let refusal = Some(Fatal::silent(*code).after(text.as_bytes()));
+            Parsed::Run { globals, name, command, refusal }
+        }
+        _ => answer,
+    }
+}
+
 /// Reads a command line of `packrace-service`. `None`: `packrace` has the command, or knows what is wrong.
 pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
     if globals::asked_exec_path(argv).is_some() {
@@ -395,7 +421,7 @@ pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
     let (name, Cli { globals, command }) = typed(argv).ok()?;
     let (Service::UploadPack(UploadPack { directory, .. })
     | Service::ReceivePack(ReceivePack { directory, .. })) = &command;
-    directory.is_some().then(|| Parsed::Run { globals: Box::new(globals), name, command })
+    directory.is_some().then(|| Parsed::Run { globals: Box::new(globals), name, command, refusal: None })
 }
 
 /// What clap makes of a command line, and the name of the command.
@@ -423,33 +449,6 @@ fn refuse_no<C: Subcommand>(argv: &[OsString]) -> Result<(), clap::Error> {
             Err(error)
         }
         _ => Ok(()),
-    }
-}
-
-/// Called by the name of a command: `git-upload-pack` is what ssh and `git clone --upload-pack` run.
-fn command_of_name(name: &Path) -> Option<&'static str> {
-    let name = name.file_name()?.to_str()?;
-    let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
-}
-
-/// `--http` and its like may stand without an address. One has a colon, or is a port; anything else that follows is the next
-/// argument.
-fn add_default_addresses(argv: &mut [OsString]) {
-    for at in 1..argv.len() {
-        let default = match argv[at].to_str() {
-            Some("--") => return,
-            Some("--http") => DEFAULT_HTTP,
-            Some("--https") => DEFAULT_HTTPS,
-            Some("--git") => DEFAULT_GIT,
-            Some("--ssh") => DEFAULT_SSH,
-            _ => continue,
-        };
-        let is_address = |next: &str| next.contains(':') || next.parse::<u16>().is_ok();
-        if !argv.get(at + 1).is_some_and(|next| is_address(&next.to_string_lossy())) {
-            argv[at].push("=");
-            argv[at].push(default);
-        }
     }
 }
 
@@ -491,10 +490,6 @@ fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Ar
     })
 }
 
-fn is_stash_store(words: &[OsString]) -> bool {
-    words.len() > 2 && words[0] == "stash" && words[1] == "store"
-}
-
 /// What an option and its opposite come to, of which the last that was typed is left.
 fn chosen(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
@@ -509,11 +504,11 @@ pub struct Interaction {
     #[arg(long, hide = true, overrides_with = "patch")]
     no_patch: bool,
     /// With -p, show N lines around each change.
-    #[arg(long, short = 'U', value_name = "N", allow_hyphen_values = true)]
-    unified: Option<OsString>,
+    #[arg(long, short = 'U', value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer)]
+    unified: Option<i64>,
     /// With -p, show changes together with at most N lines between them.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    inter_hunk_context: Option<OsString>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::integer)]
+    inter_hunk_context: Option<i64>,
     /// With -p, go on with the next file after the last change of one (the default).
     #[arg(long, overrides_with = "no_auto_advance")]
     auto_advance: bool,

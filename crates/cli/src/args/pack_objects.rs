@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
-use packrace_commands::numbers;
 use packrace_commands::options::PackObjectsOptions;
+use packrace_commands::{numbers, option_values};
 
 use super::chosen;
 use super::packing::Packing;
@@ -9,7 +9,8 @@ use super::packing::Packing;
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
     "revs", "stdin_packs", "incremental", "local", "honor_pack_keep", "keep_pack", "thin", "shallow",
-    "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
+    "include_tag", "filter", "exclude_promisor_objects", "exclude_promisor_objects_best_effort", "uri_protocol",
+    "keep_unreachable",
     "pack_loose_unreachable", "unpack_unreachable", "non_empty",
     "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
     "all_progress_implied", "stdout", "no_reuse_delta", "no_reuse_object",
@@ -19,7 +20,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub revs: bool,
     /// Read pack names from standard input and pack their objects, except those in packs marked with ^; =follow: and objects of other packs that they reach, also through packs marked with !.
-    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = option_values::packs_mode)]
     pub stdin_packs: Option<String>,
     /// Pack all objects reachable from refs; implies --revs.
     #[arg(long)]
@@ -55,14 +56,17 @@ pub struct PackObjects {
     #[arg(long)]
     pub include_tag: bool,
     /// Omit objects that this filter omits; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true, value_parser = option_values::filter)]
     pub filter: Vec<String>,
     /// How to handle missing objects: error (the default), allow-any or allow-promisor.
-    #[arg(long, value_name = "ACTION", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ACTION", allow_hyphen_values = true, value_parser = option_values::missing_action)]
     pub missing: Option<String>,
     /// Omit objects of promisor packs, and objects that only they reach.
     #[arg(long)]
     pub exclude_promisor_objects: bool,
+    /// The same, but keep promised commits and tags that are named, or that what is packed refers to; implies --revs.
+    #[arg(long)]
+    pub exclude_promisor_objects_best_effort: bool,
     /// Omit objects that uploadpack.blobPackfileUri offers over this protocol, and print the URIs of their packs.
     #[arg(long, value_name = "PROTOCOL", allow_hyphen_values = true)]
     pub uri_protocol: Vec<String>,
@@ -112,7 +116,7 @@ pub struct PackObjects {
     #[arg(long)]
     pub delta_islands: bool,
     /// Version of the index, and the offset from which it uses 64-bit offsets.
-    #[arg(long, value_name = "VERSION[,OFFSET]", allow_hyphen_values = true)]
+    #[arg(long, value_name = "VERSION[,OFFSET]", allow_hyphen_values = true, value_parser = option_values::stored_index_version)]
     pub index_version: Option<String>,
     /// With --all, write a reachability bitmap.
     #[arg(long, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index_quiet"])]
@@ -172,6 +176,7 @@ impl From<PackObjects> for PackObjectsOptions {
             filter: args.filter,
             missing: args.missing,
             exclude_promisor_objects: args.exclude_promisor_objects,
+            exclude_promisor_objects_best_effort: args.exclude_promisor_objects_best_effort,
             uri_protocol: args.uri_protocol,
             keep_unreachable: args.keep_unreachable,
             pack_loose_unreachable: args.pack_loose_unreachable,

@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 
+use packrace_commands::option_values;
 use packrace_commands::options::{
     LogOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
     ReflogOptions, ReflogShowOptions,
@@ -143,10 +144,10 @@ pub struct ReflogExpire {
     #[command(flatten)]
     pub change: ReflogChange,
     /// Delete entries older than TIME (default: gc.reflogExpire, else 90 days).
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option_values::expire)]
     pub expire: Option<String>,
     /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = option_values::expire_unreachable)]
     pub expire_unreachable: Option<String>,
     /// Also delete entries that name anything but a commit, or a commit that no ref reaches and that lacks objects.
     #[arg(long)]

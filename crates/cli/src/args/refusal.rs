@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ErrorKind};
 use packrace_commands::command_words::{COMMANDS_OF_GIT, command_position, place_of_option};
 use packrace_commands::numbers::NumberError;
-use packrace_commands::synopsis;
+use packrace_commands::{Fatal, synopsis};
 
 use crate::FATAL;
 
@@ -31,6 +31,9 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let usage = |text: String| refused(format!("{text}{}", usage_of_typed(argv)));
     if let Some(message) = number_error(error, argv) {
         return refused(format!("error: {message}\n"));
+    }
+    if let Some(fatal) = error.source().and_then(|source| source.downcast_ref()) {
+        return bad_value(fatal);
     }
     // `-h` may stand among other letters.
     let is_h = error.kind() == ErrorKind::DisplayHelp && !argv.iter().any(|arg| arg == "--help");
@@ -91,6 +94,39 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             refused(format!("{}\n", text.lines().next().unwrap_or_default()))
         }
         _ => refused(error.to_string()),
+    }
+}
+
+/// What is told of a command line that clap refuses: as in git, of an argument that is one too many, only if no option is wrong.
+pub fn told_first(error: clap::Error, argv: &[OsString]) -> clap::Error {
+    // Each argument is one more look at all.
+    const MAX_WORDS: usize = 64;
+    let surplus = surplus_argument(&error, argv).filter(|_| argv.len() <= MAX_WORDS);
+    let Some(at) = surplus else { return error };
+    let fewer = [&argv[..at], &argv[at + 1..]].concat();
+    super::typed::<Command>(&fewer).err().map_or(error, |other| told_first(other, &fewer))
+}
+
+/// Where the option stands that is unknown, or has a bad value.
+pub fn refused_option(error: &clap::Error, argv: &[OsString]) -> Option<usize> {
+    let argument = invalid_argument(error);
+    let option = argument.split([' ', '=']).next().filter(|option| option.starts_with('-'))?;
+    argv.iter().position(|word| word.to_str().is_some_and(|word| word.split('=').next() == Some(option)))
+}
+
+/// Where the argument stands that is one too many, if that is what is wrong.
+fn surplus_argument(error: &clap::Error, argv: &[OsString]) -> Option<usize> {
+    let argument = invalid_argument(error);
+    let is_surplus = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
+    argv.iter().rposition(|word| *word == *argument).filter(|_| is_surplus)
+}
+
+/// What is said of a value that is refused where it is read.
+fn bad_value(fatal: &Fatal) -> Parsed<Command> {
+    let text = String::from_utf8_lossy(&fatal.text()).into_owned();
+    match fatal.is_for_git {
+        true => Parsed::HandOver(Some(text)),
+        false => Parsed::Answer { text, to_stdout: false, code: fatal.code },
     }
 }
 
@@ -303,19 +339,9 @@ fn invalid_argument(error: &clap::Error) -> String {
     error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Text without colours and in git's lower case `usage:`. Git's commands are git's there: scripts look for that.
+/// Text in git's lower case `usage:`. Git's commands are git's there: scripts look for that.
 fn plain(usage: &str) -> String {
-    let mut text = String::new();
-    let mut is_escape = false;
-    for character in usage.chars() {
-        match character {
-            '\x1b' => is_escape = true,
-            'm' if is_escape => is_escape = false,
-            _ if is_escape => {}
-            other => text.push(other),
-        }
-    }
-    let text = text.replace("Usage:", "usage:");
+    let text = usage.replace("Usage:", "usage:");
     COMMANDS_OF_GIT
         .iter()
         .fold(text, |text, name| text.replace(&format!("packrace {name}"), &format!("git {name}")))

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
-use packrace_commands::numbers;
 use packrace_commands::options::RepackOptions;
+use packrace_commands::{numbers, option_values};
 
 use super::chosen;
 use super::multi_pack_index::maybe_empty;
@@ -69,7 +69,7 @@ pub struct Repack {
     #[command(flatten)]
     pub packing: Packing,
     /// Write packed objects that this filter omits to a separate pack; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true, value_parser = option_values::filter)]
     pub filter: Vec<String>,
     /// With --filter, prefix of the file names of the separate pack.
     #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, value_parser = maybe_empty())]
@@ -87,7 +87,7 @@ pub struct Repack {
     pub geometric: Option<i64>,
     /// Write a multi-pack-index of the remaining packs; with `incremental`, a file of a chain of them.
     #[arg(short = 'm', long, value_name = "MODE")]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "default")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "default", value_parser = option_values::midx_mode)]
     pub write_midx: Option<String>,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
     #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, value_parser = maybe_empty())]

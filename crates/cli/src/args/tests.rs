@@ -1,3 +1,5 @@
+use packrace_commands::command_words::with_command;
+
 use super::*;
 
 fn check(line: &str, expect_code: Option<u8>, expect_text: &str) {

@@ -1,10 +1,11 @@
 //! What `update-index` is asked for, in order: an option holds for what comes after it, and some are done on the spot.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use packrace_commands::numbers::integer;
+use packrace_commands::option_values;
 use packrace_commands::options::UntrackedCache::{Off, On, Test};
 use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
 
@@ -81,11 +82,7 @@ impl clap::FromArgMatches for UpdateIndex {
             [0, joined @ ..] => Ok(Step::CacheInfo(joined.to_vec())),
             _ => Err(refused("option `cacheinfo' takes no value")),
         })?;
-        collect("chmod", &|value| match value.as_bytes() {
-            b"+x" => Ok(Step::Chmod(true)),
-            b"-x" => Ok(Step::Chmod(false)),
-            _ => Err(refused("option 'chmod' expects \"+x\" or \"-x\"")),
-        })?;
+        collect("chmod", &|value| Ok(Step::Chmod(value.as_bytes() == b"+x")))?;
         collect("index-version", &|value| {
             let number = integer(&value.to_string_lossy());
             number.map(Step::Version).map_err(|error| refused(&error.message("index-version")))
@@ -141,8 +138,11 @@ impl clap::Args for UpdateIndex {
                 "MODE,OBJECT,PATH",
                 "Put this entry into the index; three separate arguments also work",
             ))
-            .arg(value("chmod", "(+|-)x", "Set or clear the executable bit of the files"))
-            .arg(value("index-version", "N", "Write the index in version 2, 3 or 4"))
+            .arg(
+                value("chmod", "(+|-)x", "Set or clear the executable bit of the files")
+                    .value_parser(option_values::executable),
+            )
+            .arg(value("index-version", "N", "Write the index in version 2, 3 or 4").value_parser(integer))
             .arg(short("nul", 'z', "With --stdin and --index-info, input lines end with NUL"));
         for (name, _, help) in STEPS {
             let arg = flag(name).help(help).hide(help.is_empty());
@@ -161,37 +161,10 @@ fn refused(text: &str) -> clap::Error {
     clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{text}\n"))
 }
 
-/// Makes one argument of `--cacheinfo <mode> <object> <path>`. A NUL tells it from a value that was typed behind `=`.
-pub(super) fn join_cache_info(argv: &mut Vec<OsString>) {
-    if !argv.iter().any(|arg| arg == "update-index") {
-        return;
-    }
-    let mut at = 1;
-    while at < argv.len() && argv[at] != "--" {
-        // `--c` begins other options, too.
-        if argv[at].len() > "--c".len() && b"--cacheinfo".starts_with(argv[at].as_bytes()) {
-            let mut value = b"--cacheinfo=\0".to_vec();
-            let is_joined = argv.get(at + 1).is_some_and(|next| is_joined(next.as_bytes()));
-            let parts = if is_joined { 1 } else { 3.min(argv.len() - at - 1) };
-            value.extend(argv[at + 1..=at + parts].join(OsStr::from_bytes(b"\0")).as_bytes());
-            argv.splice(at..=at + parts, [OsString::from_vec(value)]);
-        }
-        at += 1;
-    }
-}
-
-/// Whether this begins as `<mode>,<object>,`.
-fn is_joined(text: &[u8]) -> bool {
-    let mut parts = text.splitn(3, |byte| *byte == b',');
-    let is_mode =
-        parts.next().is_some_and(|mode| !mode.is_empty() && mode.iter().all(|d| matches!(d, b'0'..=b'7')));
-    let is_object =
-        parts.next().is_some_and(|id| matches!(id.len(), 40 | 64) && id.iter().all(u8::is_ascii_hexdigit));
-    is_mode && is_object && parts.next().is_some()
-}
-
 #[cfg(test)]
 mod tests {
+    use packrace_commands::command_words::join_cache_info;
+
     use super::*;
 
     fn check(args: &[&str], expect: &[Step]) {

@@ -1,6 +1,8 @@
 //! What is known of the words of a command line before its options are read.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
 
 use super::left_to_git::is_log;
 
@@ -60,6 +62,7 @@ const OPTIONS_IN_ORDER: [(&str, &str); 16] = [
          indexed-objects stdin-packs stdout include-tag keep-unreachable pack-loose-unreachable unpack-unreachable cruft \
          cruft-expiration sparse thin path-walk shallow honor-pack-keep keep-pack compression keep-true-parents \
          use-bitmap-index write-bitmap-index write-bitmap-index-quiet filter missing exclude-promisor-objects \
+         exclude-promisor-objects-best-effort \
          delta-islands uri-protocol name-hash-version",
     ),
     (
@@ -206,4 +209,65 @@ pub fn with_push(argv: &mut Vec<OsString>, is_subcommand: &dyn Fn(&str) -> bool)
     }
     argv.insert(at, "push".into());
     Ok(true)
+}
+
+/// A command line in which the command stands even if it is the name of the program.
+pub fn with_command(mut argv: Vec<OsString>) -> Vec<OsString> {
+    if let Some(command) = argv.first().and_then(|name| command_of_name(Path::new(name))) {
+        argv[0] = "packrace".into();
+        argv.insert(1, command.into());
+    }
+    argv
+}
+
+/// Called by the name of a command: `git-upload-pack` is what ssh and `git clone --upload-pack` run.
+fn command_of_name(name: &Path) -> Option<&'static str> {
+    let name = name.file_name()?.to_str()?;
+    let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
+    COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
+}
+
+/// `--http` and its like may stand without an address. One has a colon, or is a port; anything else that follows is the next
+/// argument.
+pub fn add_default_addresses(argv: &mut [OsString], defaults: &[(&str, &str)]) {
+    for at in 1..argv.len() {
+        if argv[at] == "--" {
+            return;
+        }
+        let Some((_, default)) = defaults.iter().find(|(option, _)| argv[at] == *option) else { continue };
+        let is_address = |next: &str| next.contains(':') || next.parse::<u16>().is_ok();
+        if !argv.get(at + 1).is_some_and(|next| is_address(&next.to_string_lossy())) {
+            argv[at].push("=");
+            argv[at].push(default);
+        }
+    }
+}
+
+/// Makes one argument of `--cacheinfo <mode> <object> <path>`. A NUL tells it from a value that was typed behind `=`.
+pub fn join_cache_info(argv: &mut Vec<OsString>) {
+    if !argv.iter().any(|arg| arg == "update-index") {
+        return;
+    }
+    let mut at = 1;
+    while at < argv.len() && argv[at] != "--" {
+        // `--c` begins other options, too.
+        if argv[at].len() > "--c".len() && b"--cacheinfo".starts_with(argv[at].as_bytes()) {
+            let mut value = b"--cacheinfo=\0".to_vec();
+            let is_joined = argv.get(at + 1).is_some_and(|next| is_joined(next.as_bytes()));
+            let parts = if is_joined { 1 } else { 3.min(argv.len() - at - 1) };
+            value.extend(argv[at + 1..=at + parts].join(OsStr::from_bytes(b"\0")).as_bytes());
+            argv.splice(at..=at + parts, [OsString::from_vec(value)]);
+        }
+        at += 1;
+    }
+}
+
+/// Whether this begins as `<mode>,<object>,`.
+fn is_joined(text: &[u8]) -> bool {
+    let mut parts = text.splitn(3, |byte| *byte == b',');
+    let is_mode =
+        parts.next().is_some_and(|mode| !mode.is_empty() && mode.iter().all(|d| matches!(d, b'0'..=b'7')));
+    let is_object =
+        parts.next().is_some_and(|id| matches!(id.len(), 40 | 64) && id.iter().all(u8::is_ascii_hexdigit));
+    is_mode && is_object && parts.next().is_some()
 }

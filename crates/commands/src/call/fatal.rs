@@ -1,5 +1,7 @@
 //! Errors that end a command.
 
+use std::fmt;
+
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::commit_graph::GraphError;
 use packrace_pack::maintain::pack_files::PackFilesError;
@@ -119,6 +121,14 @@ pub(crate) fn is_forbidden(error: &packrace_store::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| source.kind() == std::io::ErrorKind::PermissionDenied)
 }
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fatal {}
 
 impl From<packrace_store::Error> for Fatal {
     fn from(error: packrace_store::Error) -> Self {

@@ -93,18 +93,13 @@ impl Plan {
         let split = match args.split.as_ref().map(Option::as_deref) {
             None => Split::Single,
             Some(None) => Split::Merge(merging),
-            Some(Some("no-merge")) => Split::NoMerge,
-            Some(Some("replace")) => Split::Replace,
-            Some(Some(other)) => return Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
+            Some(Some(name)) => chain_rule(name)?,
         };
         let now = SystemTime::now();
         let before = match &args.expire_time {
             None => now,
             Some(text) => {
-                let seconds = expiry(text);
-                let seconds =
-                    seconds.ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))?;
-                let seconds = u64::try_from(seconds).unwrap_or(0);
+                let seconds = u64::try_from(expiry_time(text)?).unwrap_or(0);
                 SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(now)
             }
         };
@@ -225,4 +220,18 @@ impl Plan {
         let phase = Phase::FindingCommits { packs: names.len() };
         Ok(packed_commits(request_objects, is_named, phase, progress)?)
     }
+}
+
+/// What a named strategy does with a chain.
+pub(crate) fn chain_rule(name: &str) -> Result<Split, Fatal> {
+    match name {
+        "no-merge" => Ok(Split::NoMerge),
+        "replace" => Ok(Split::Replace),
+        other => Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
+    }
+}
+
+/// The time in seconds before which files that belong to no chain expire.
+pub(crate) fn expiry_time(text: &str) -> Result<i64, Fatal> {
+    expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }

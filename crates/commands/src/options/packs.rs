@@ -132,6 +132,8 @@ pub struct PackObjectsOptions {
     pub missing: Option<String>,
     /// Omit objects of promisor packs, and objects that only those reach.
     pub exclude_promisor_objects: bool,
+    /// The same, but keep promised commits and tags that are named, or that what is packed refers to; implies `revs`.
+    pub exclude_promisor_objects_best_effort: bool,
     /// Omit objects that uploadpack.blobPackfileUri offers by this protocol, and print where their packs are.
     pub uri_protocol: Vec<String>,
     /// Add unreachable packed objects; implies `revs`.

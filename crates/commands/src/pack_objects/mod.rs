@@ -3,7 +3,7 @@
 mod edges;
 mod left_out;
 mod object_list;
-mod settings;
+pub(crate) mod settings;
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -31,13 +31,13 @@ use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
 
 use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
-use self::settings::settings;
+use self::settings::{follows, gaps_of, pack_index_version, settings};
 use crate::call::Call;
 use crate::call::discovery::{repository_with, with_refs};
 use crate::call::fatal::Fatal;
 use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{filter_of, filters, index_version, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, filters, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 use crate::work_tree::path_from_top;
@@ -211,7 +211,9 @@ impl PackObjectsJob<'_> {
         let has_promised = || self.request_objects.snapshot().packs().iter().any(|pack| pack.is_promisor());
         Ok(match gaps(self.args)? {
             // Nothing was promised.
-            MissingObjects::BehindPromisor if !has_promised() => gaps_of(self.args.missing.as_deref())?,
+            MissingObjects::BehindPromisor | MissingObjects::BelowPromisor if !has_promised() => {
+                gaps_of(self.args.missing.as_deref())?
+            }
             gaps => gaps,
         })
     }
@@ -427,26 +429,19 @@ fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
 /// Whether to add what the objects of listed packs reach.
 fn follows_packs(args: &PackObjectsOptions) -> Result<bool, Fatal> {
     match args.stdin_packs.as_deref() {
-        None | Some("") => Ok(false),
-        Some("follow") => Ok(true),
-        Some(other) => Err(Fatal::new(format!("invalid value for 'stdin-packs': '{other}'"))),
+        None => Ok(false),
+        Some(mode) => follows(mode),
     }
 }
 
 /// The policy for missing objects.
 fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
     let gaps = gaps_of(args.missing.as_deref())?;
-    Ok(if args.exclude_promisor_objects { MissingObjects::BehindPromisor } else { gaps })
-}
-
-/// What `--missing` asks for.
-fn gaps_of(missing: Option<&str>) -> Result<MissingObjects, Fatal> {
-    match missing {
-        None | Some("error") => Ok(MissingObjects::Errors),
-        Some("allow-any") => Ok(MissingObjects::Any),
-        Some("allow-promisor") => Ok(MissingObjects::Promised),
-        Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
-    }
+    Ok(match args {
+        _ if args.exclude_promisor_objects => MissingObjects::BehindPromisor,
+        _ if args.exclude_promisor_objects_best_effort => MissingObjects::BelowPromisor,
+        _ => gaps,
+    })
 }
 
 /// Refuses option conflicts that git refuses, with its messages.
@@ -460,6 +455,10 @@ fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
         (
             args.keep_unreachable && args.unpack_unreachable.is_some(),
             "options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
+        ),
+        (
+            args.exclude_promisor_objects && args.exclude_promisor_objects_best_effort,
+            "options '--exclude-promisor-objects' and '--exclude-promisor-objects-best-effort' cannot be used together",
         ),
         (
             args.stdin_packs.is_some() && !args.filter.is_empty(),
@@ -504,18 +503,12 @@ fn implies_revisions(args: &PackObjectsOptions) -> bool {
     let is_gapped = args.exclude_promisor_objects && args.stdin_packs.is_none();
     // With this option, git takes a thin pack's list for one of objects.
     let is_thin = args.thin && args.packing.path_walk != Some(true);
-    args.revs || is_thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
+    let has_revisions = args.revs || args.all || args.reflog || args.indexed_objects;
+    has_revisions || is_thin || unreachable || is_gapped || args.exclude_promisor_objects_best_effort
 }
 
 fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {
-    let Some(text) = &args.index_version else { return Ok(None) };
-    let number = text.split(',').next().unwrap_or_default().parse::<i64>();
-    match (index_version(text), number) {
-        // `index-pack` takes a comma with nothing behind it.
-        (Some(version), _) if !text.ends_with(',') => Ok(Some(version)),
-        (None, Ok(..0 | 3..)) => Err(Fatal::new(format!("unsupported index version {text}"))),
-        _ => Err(Fatal::new(format!("bad index version '{text}'"))),
-    }
+    args.index_version.as_deref().map(pack_index_version).transpose()
 }
 
 /// With every other policy, missing objects stay missing, but for those that are listed.

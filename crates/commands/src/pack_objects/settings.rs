@@ -1,13 +1,15 @@
 //! How packs are made, by options and configuration.
 
+use packrace_format::pack_index;
 use packrace_os::process::available_threads;
+use packrace_pack::plan::MissingObjects;
 use packrace_pack::{NameHashVersion, Settings};
 use packrace_store::Repository;
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::hash_as_bitmaps;
+use crate::packs::settings::{hash_as_bitmaps, index_version};
 
 pub(super) fn settings(
     call: &Call,
@@ -36,4 +38,34 @@ pub(super) fn settings(
         Some(level) => return Err(Fatal::new(format!("bad pack compression level {level}"))),
     }
     Ok(settings)
+}
+
+/// Whether this mode of `--stdin-packs` adds what the objects of listed packs reach.
+pub(crate) fn follows(mode: &str) -> Result<bool, Fatal> {
+    match mode {
+        "" => Ok(false),
+        "follow" => Ok(true),
+        other => Err(Fatal::new(format!("invalid value for 'stdin-packs': '{other}'"))),
+    }
+}
+
+/// What `--missing` asks for.
+pub(crate) fn gaps_of(missing: Option<&str>) -> Result<MissingObjects, Fatal> {
+    match missing {
+        None | Some("error") => Ok(MissingObjects::Errors),
+        Some("allow-any") => Ok(MissingObjects::Any),
+        Some("allow-promisor") => Ok(MissingObjects::Promised),
+        Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
+    }
+}
+
+/// The format of `--index-version`.
+pub(crate) fn pack_index_version(text: &str) -> Result<pack_index::Version, Fatal> {
+    let number = text.split(',').next().unwrap_or_default().parse::<i64>();
+    match (index_version(text), number) {
+        // `index-pack` takes a comma with nothing behind it.
+        (Some(version), _) if !text.ends_with(',') => Ok(version),
+        (None, Ok(..0 | 3..)) => Err(Fatal::new(format!("unsupported index version {text}"))),
+        _ => Err(Fatal::new(format!("bad index version '{text}'"))),
+    }
 }

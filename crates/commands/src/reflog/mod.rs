@@ -336,6 +336,14 @@ fn kept(
     Ok((kept != log).then_some(kept))
 }
 
+/// The time in seconds that an option of `expire` says.
+pub(crate) fn entry_time(text: &str, option: &str) -> Result<u64, Fatal> {
+    let seconds = expiry(text);
+    let seconds =
+        seconds.ok_or_else(|| Fatal::new(format!("invalid timestamp '{text}' given to '{option}'")));
+    Ok(u64::try_from(seconds?).unwrap_or(0))
+}
+
 /// `reflog expire`.
 fn expire(
     repository: &Repository,
@@ -343,13 +351,8 @@ fn expire(
     args: &ReflogExpireOptions,
 ) -> Result<(), Fatal> {
     repository.config().check_reflog_times()?;
-    let moment = |text: &Option<String>, option: &str| match text {
-        None => Ok(None),
-        Some(text) => match expiry(text) {
-            Some(seconds) => Ok(Some(u64::try_from(seconds).unwrap_or(0))),
-            None => Err(Fatal::new(format!("invalid timestamp '{text}' given to '{option}'"))),
-        },
-    };
+    let moment =
+        |text: &Option<String>, option| text.as_deref().map(|text| entry_time(text, option)).transpose();
     let total = moment(&args.expire, "--expire")?;
     let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
     let mut expired = ReflogExpiry::new(repository, total, unreachable)?;

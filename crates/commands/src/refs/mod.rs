@@ -18,6 +18,14 @@ use crate::{for_each_ref, pack_refs, show_ref};
 /// Exit code of the other subcommands on errors.
 const FAILED: u8 = 255;
 
+/// Only looks up the objects that options of `list` name.
+pub fn check(call: &Call, options: &RefsOptions) -> Result<(), Fatal> {
+    match options {
+        RefsOptions::List(args) => for_each_ref::check(call, args),
+        _ => Ok(()),
+    }
+}
+
 /// Implements `git refs`.
 pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
     match args {

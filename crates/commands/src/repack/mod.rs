@@ -132,8 +132,16 @@ fn midx_mode(args: &RepackOptions, config: &Config) -> Result<MultiPackIndexMode
             let factor = at_least(config, "repack.midxSplitFactor", "--midx-split-factor", 2, 2)?;
             MultiPackIndexMode::Chain { split_factor: factor }
         }
-        Some(other) => return Err(Fatal::refused(format!("unknown value for write-midx: {other}"))),
+        Some(other) => return Err(unknown_midx_mode(other)),
     })
+}
+
+pub(crate) fn check_midx_mode(text: &str) -> Result<(), Fatal> {
+    if matches!(text, "" | "default" | "incremental") { Ok(()) } else { Err(unknown_midx_mode(text)) }
+}
+
+fn unknown_midx_mode(text: &str) -> Fatal {
+    Fatal::refused(format!("unknown value for write-midx: {text}"))
 }
 
 /// A number of the configuration; git refuses it in the name of an option.

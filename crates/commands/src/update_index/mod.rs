@@ -24,9 +24,21 @@ use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_mon
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
-    let repository = repository(call)?;
-    let work_tree = WorkTree::find(&repository, call)?;
-    let mut update = Update::new(call, &repository, work_tree)?;
+    updated(call, &repository(call)?, args)?.finish()
+}
+
+/// Only does what stands before something that is wrong in the command line. The index stays as it is.
+pub fn check(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
+    updated(call, &repository(call)?, args).map(drop)
+}
+
+fn updated<'a>(
+    call: &'a Call,
+    repository: &'a Repository,
+    args: &UpdateIndexOptions,
+) -> Result<Update<'a>, Fatal> {
+    let work_tree = WorkTree::find(repository, call)?;
+    let mut update = Update::new(call, repository, work_tree)?;
     let mut steps = args.steps.iter();
     while let Some(step) = steps.next() {
         match step {
@@ -44,7 +56,7 @@ pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
             step => update.step(step)?,
         }
     }
-    update.finish()
+    Ok(update)
 }
 
 /// The index: locked, or without a lock as long as nothing has to be written.

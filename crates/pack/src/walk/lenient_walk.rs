@@ -19,17 +19,24 @@ pub(crate) struct LenientWalk<'a> {
     reader: ObjectReader,
     /// Whether trees of packed commits are not visited.
     unpacked: bool,
+    /// Objects of which commits are marked, but not followed, and trees and blobs are left out.
+    promised: Option<&'a Marks>,
 }
 
 impl<'a> LenientWalk<'a> {
     pub(crate) fn new(request_objects: &'a RequestObjects) -> Self {
         let reader = request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY);
-        LenientWalk { request_objects, reader, unpacked: false }
+        LenientWalk { request_objects, reader, unpacked: false, promised: None }
     }
 
     /// The same walk, which does not visit the trees of packed commits if `unpacked`.
     pub(crate) fn unpacked(self, unpacked: bool) -> Self {
         LenientWalk { unpacked, ..self }
+    }
+
+    /// The same walk, which marks commits in `promised`, but does not follow them, and leaves out trees and blobs there.
+    pub(crate) fn above(self, promised: Option<&'a Marks>) -> Self {
+        LenientWalk { promised, ..self }
     }
 
     /// Marks what `tips` reach, without visiting `stop`; skips missing objects.
@@ -54,18 +61,23 @@ impl<'a> LenientWalk<'a> {
         let request_objects = self.request_objects;
         let mut open = Vec::new();
         for tip in tips {
-            open.extend(request_objects.find(&tip)?.filter(|ix| !stops(*ix) && seen.insert(*ix)));
+            let Some(ix) = request_objects.find(&tip)?.filter(|ix| !stops(*ix)) else { continue };
+            if !self.leaves_out(ix)? && seen.insert(ix) {
+                open.push(ix);
+            }
         }
         let mut content = Vec::new();
         let mut next = Vec::new();
         while let Some(ix) = open.pop() {
-            if request_objects.kind(&mut self.reader, ix)? == Kind::Blob {
-                continue;
+            match self.kind(ix)? {
+                Kind::Blob => continue,
+                Kind::Commit if self.is_promised(ix) => continue,
+                _ => {}
             }
             self.references(ix, &mut content, &mut next)?;
             for (id, name) in next.drain(..) {
                 let Some(found) = request_objects.find(&id)? else { continue };
-                if !stops(found) && seen.insert(found) {
+                if !stops(found) && !self.leaves_out(found)? && seen.insert(found) {
                     let name = name.map(|name: Vec<u8>| names.entry(names.get(ix), &name));
                     names.set(found, name.unwrap_or_default());
                     open.push(found);
@@ -73,6 +85,14 @@ impl<'a> LenientWalk<'a> {
             }
         }
         Ok(())
+    }
+
+    fn is_promised(&self, ix: ObjectNo) -> bool {
+        self.promised.is_some_and(|promised| promised.contains(ix))
+    }
+
+    fn leaves_out(&mut self, ix: ObjectNo) -> Result<bool, Error> {
+        Ok(self.is_promised(ix) && matches!(self.kind(ix)?, Kind::Tree | Kind::Blob))
     }
 
     pub(crate) fn kind(&mut self, ix: ObjectNo) -> Result<Kind, Error> {

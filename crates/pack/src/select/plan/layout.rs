@@ -87,7 +87,8 @@ pub(super) fn lay_out(
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     let finds_bases_by_name =
         objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
-    let is_strict = !matches!(request.missing, MissingObjects::Any | MissingObjects::BehindPromisor);
+    let is_strict =
+        matches!(request.missing, MissingObjects::Errors | MissingObjects::Listed | MissingObjects::Promised);
     let is_complete = is_strict && request.shallow.is_empty() && snapshot.shallow().is_empty();
     let may_use_bitmap = is_complete && snapshot.has_bitmap_files();
     let asks_bitmap_for_had =

@@ -75,6 +75,8 @@ pub enum MissingObjects {
     Any,
     /// Leave out objects in promisor packs, and what they reach.
     BehindPromisor,
+    /// The same, but keep commits and tags in promisor packs that are wanted, or that what is kept refers to.
+    BelowPromisor,
 }
 
 /// The order of the entries in a pack.
@@ -242,7 +244,7 @@ pub fn plan_adjusted<E: From<Error>>(
         MissingObjects::Errors | MissingObjects::Listed | MissingObjects::Promised => {
             find_filtered(request_objects, request, progress)?
         }
-        MissingObjects::Any | MissingObjects::BehindPromisor => {
+        MissingObjects::Any | MissingObjects::BehindPromisor | MissingObjects::BelowPromisor => {
             find_leniently(request_objects, request, progress)?
         }
     };
@@ -339,7 +341,7 @@ fn find_leniently(
     progress: &dyn ProgressSink,
 ) -> Result<(MarkedObjects, Names), Error> {
     let promised = match request.missing {
-        MissingObjects::BehindPromisor => {
+        MissingObjects::BehindPromisor | MissingObjects::BelowPromisor => {
             let packs = (0u32..).map(PackIx).zip(request_objects.snapshot().packs());
             let packs: Vec<PackIx> = packs
                 .filter(|(_, pack)| pack.is_promisor() && pack.is_usable())
@@ -351,10 +353,16 @@ fn find_leniently(
     };
     let (had, wanted) = (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
     let names = Names::new(request_objects.packed_end()).by(request.settings.name_hash);
+    let nothing = Marks::new(request_objects.packed_end());
+    let (stop, above) = match request.missing {
+        MissingObjects::BelowPromisor => (&nothing, Some(&promised)),
+        _ => (&promised, None),
+    };
     let mut walk = LenientWalk::new(request_objects).unpacked(request.unpacked);
-    walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
-    promised.unite(&had);
-    walk.reach(request.wants.iter().copied(), &promised, &wanted, &names)?;
+    walk.reach(request.haves.iter().copied(), stop, &had, &names)?;
+    stop.unite(&had);
+    let mut walk = walk.above(above);
+    walk.reach(request.wants.iter().copied(), stop, &wanted, &names)?;
     let wanted = match &request.filter {
         Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
         None => wanted,
