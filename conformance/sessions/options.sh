@@ -691,3 +691,25 @@ git stash --bogus push
 git stash -q push
 git ls-files -s
 
+## pathspecs and options that do not go together
+# exits: any
+# needs git: 2.55
+history 2
+: >list
+echo new >new
+for file in --pathspec-from-file=list --pathspec-from-file=nothing --pathspec-file-nul; do
+    for other in ':(bad)x' new --staged; do
+        echo "$file $other"
+        git add $file $other
+        git stash push $file $other
+        git stash push $other $file
+    done
+done
+for wrong in --color=x --bogus; do
+    git for-each-ref --merged=nope $wrong
+    git for-each-ref $wrong --merged=nope
+done
+git multi-pack-index write --base=x --object-dir=nothing
+git multi-pack-index write --object-dir=nothing --base=none
+git stash list
+

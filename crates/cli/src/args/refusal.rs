@@ -110,7 +110,7 @@ pub fn told_first(error: clap::Error, argv: &[OsString]) -> clap::Error {
 /// Where the option stands that is unknown, or has a bad value.
 pub fn refused_option(error: &clap::Error, argv: &[OsString]) -> Option<usize> {
     let argument = invalid_argument(error);
-    let option = argument.split([' ', '=']).next().filter(|option| option.starts_with('-'))?;
+    let option = argument.split([' ', '=', '[']).next().filter(|option| option.starts_with('-'))?;
     argv.iter().position(|word| word.to_str().is_some_and(|word| word.split('=').next() == Some(option)))
 }
 

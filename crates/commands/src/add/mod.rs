@@ -64,16 +64,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         top: &tree.top,
         prefix: &tree.prefix,
     };
-    let elements = source.read(call)?;
-    if !elements.is_empty() {
-        call.environment.booleans.check_pathspecs()?;
-    }
-    let specs = Pathspecs::parse(
-        &elements,
-        &tree.prefix,
-        tree.top.as_os_str().as_encoded_bytes(),
-        call.environment.pathspecs,
-    )?;
+    let specs = source.read(call)?;
     if specs.is_empty() && !args.update && args.all != Some(true) {
         report::nothing_specified(call, repository.config())?;
         return Ok(());

@@ -47,6 +47,13 @@ struct ShownPaths {
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     mode_of_multi_pack_index(args);
     let mut repository = repository_as_it_is(call)?;
+    if let MultiPackIndexAction::Write(write) = &args.action {
+        refuse_without_incremental(&write.layer)?;
+        if write.layer.base.is_some() && !write.layer.no_write_chain_file {
+            let refused = Fatal::refused("cannot use --base without --no-write-chain-file");
+            return Err(refused.with_usage_of("multi-pack-index"));
+        }
+    }
     if let Some(path) = &args.object_dir {
         let path = std::path::absolute(typed_object_dir(&repository, call, path)?).map_err(Fatal::new)?;
         // As git does, and not as it documents: any directory.
@@ -87,11 +94,6 @@ fn write(
     args: &MultiPackIndexWriteOptions,
     progress: &Progress,
 ) -> Result<(), Fatal> {
-    refuse_without_incremental(&args.layer)?;
-    if args.layer.base.is_some() && !args.layer.no_write_chain_file {
-        let refused = Fatal::refused("cannot use --base without --no-write-chain-file");
-        return Err(refused.with_usage_of("multi-pack-index"));
-    }
     check_version(repository.config(), false)?;
     let named: Option<Vec<String>> =
         args.stdin_packs.then(|| call.streams.input_lines()).transpose().map_err(Fatal::new)?;

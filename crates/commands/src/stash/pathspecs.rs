@@ -10,6 +10,9 @@ use crate::work_tree::pathspec_file::PathspecSource;
 
 /// The pathspecs from arguments or from a file.
 pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Pathspecs, Fatal> {
+    if args.options.staged && args.pathspec_from_file.as_ref().is_some_and(|file| !file.is_empty()) {
+        return Err(Fatal::new("options '--pathspec-from-file' and '--staged' cannot be used together"));
+    }
     let source = PathspecSource {
         typed: &args.pathspecs,
         file: args.pathspec_from_file.as_ref(),
@@ -17,16 +20,13 @@ pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Paths
         top: &context.top,
         prefix: &context.prefix,
     };
-    parse(context, &source.read(context.call)?)
+    source.read(context.call)
 }
 
-/// Parses pathspecs as typed.
-pub(super) fn parse(context: &Context<'_>, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
+/// Those that select everything.
+pub(super) fn all(context: &Context<'_>) -> Result<Pathspecs, Fatal> {
     let top = context.top.as_os_str().as_encoded_bytes();
-    if !elements.is_empty() {
-        context.call.environment.booleans.check_pathspecs()?;
-    }
-    Pathspecs::parse(elements, &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
+    Pathspecs::parse(&[], &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
 }
 
 /// Reports pathspecs that match no index entry, in git's format. As in git, that includes excluding ones if

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use packrace_os::count::Role;
 use packrace_store::unquote_line;
+use packrace_worktree::paths::Pathspecs;
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -26,19 +27,30 @@ pub(crate) struct PathspecSource<'a> {
 }
 
 impl PathspecSource<'_> {
-    /// The pathspecs, as typed.
-    pub(crate) fn read(&self, call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
+    /// The pathspecs. As in git, those that were typed are parsed before a file is thought of.
+    pub(crate) fn read(&self, call: &Call) -> Result<Pathspecs, Fatal> {
+        let typed: Vec<Vec<u8>> = self.typed.iter().map(|spec| spec.clone().into_vec()).collect();
+        let typed = self.parse(call, &typed)?;
         let Some(file) = self.file.filter(|file| !file.is_empty()) else {
             return match self.ends_in_nul {
                 true => Err(Fatal::new("the option '--pathspec-file-nul' requires '--pathspec-from-file'")),
-                false => Ok(self.typed.iter().map(|spec| spec.clone().into_vec()).collect()),
+                false => Ok(typed),
             };
         };
         if !self.typed.is_empty() {
             let text = "'--pathspec-from-file' and pathspec arguments cannot be used together";
             return Err(Fatal::new(text));
         }
-        parse(&self.content(call, Path::new(file))?, self.ends_in_nul)
+        self.parse(call, &elements(&self.content(call, Path::new(file))?, self.ends_in_nul)?)
+    }
+
+    /// Pathspecs of the command line or a file.
+    pub(crate) fn parse(&self, call: &Call, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
+        if !elements.is_empty() {
+            call.environment.booleans.check_pathspecs()?;
+        }
+        let top = self.top.as_os_str().as_bytes();
+        Pathspecs::parse(elements, self.prefix, top, call.environment.pathspecs).map_err(Fatal::new)
     }
 
     fn content(&self, call: &Call, file: &Path) -> Result<Vec<u8>, Fatal> {
@@ -56,7 +68,7 @@ impl PathspecSource<'_> {
 }
 
 /// Lines, possibly quoted, or NUL-terminated strings. The last terminator is optional.
-fn parse(list: &[u8], ends_in_nul: bool) -> Result<Vec<Vec<u8>>, Fatal> {
+fn elements(list: &[u8], ends_in_nul: bool) -> Result<Vec<Vec<u8>>, Fatal> {
     let end = if ends_in_nul { 0 } else { b'\n' };
     let mut elements = Vec::new();
     for element in list.split_inclusive(|byte| *byte == end) {
@@ -80,14 +92,14 @@ mod tests {
     #[test]
     fn lists() {
         let check = |list: &[u8], nul: bool, expect: &[&str]| {
-            let elements = parse(list, nul).unwrap();
-            assert_eq!(elements, expect.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>());
+            let found = elements(list, nul).unwrap();
+            assert_eq!(found, expect.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>());
         };
         check(b"", false, &[]);
         check(b"\n", false, &[""]);
         check(b"a\nb", false, &["a", "b"]);
         check(b"a\r\n\"b\\tc\"\r\n", false, &["a", "b\tc"]);
         check(b"a\0\"b\n\0", true, &["a", "\"b\n"]);
-        assert_eq!(parse(b"\"a", false).unwrap_err().message, "line is badly quoted: \"a");
+        assert_eq!(elements(b"\"a", false).unwrap_err().message, "line is badly quoted: \"a");
     }
 }
