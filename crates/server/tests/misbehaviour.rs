@@ -113,6 +113,7 @@ fn impatient() -> Served {
 }
 
 #[test]
+#[ignore = "slow: every kind of misbehaviour, waited for, in a process of its own"]
 fn nobody_is_disturbed_and_nothing_stays() {
     thousands_of_idle_connections();
     let served = impatient();
