@@ -391,8 +391,11 @@ GIT_INDEX_FILE=.git/third git --work-tree=dir1 add file1
 GIT_INDEX_FILE=.git/third git --work-tree=dir1 stash
 ls .git/third
 stock rev-parse HEAD~1 >shallow
-printf 'HEAD\n' | GIT_SHALLOW_FILE=shallow git -C dir1 pack-objects -q --revs --stdout | od -An -tx1 -j8 -N4
-printf 'HEAD\n' | GIT_SHALLOW_FILE=../shallow git -C .git pack-objects -q --revs --stdout | od -An -tx1 -j8 -N4
+printf 'HEAD\n' | GIT_SHALLOW_FILE=shallow git -C dir1 pack-objects -q --revs --stdout >pack
+od -An -tx1 -j8 -N4 pack
+printf 'HEAD\n' | GIT_SHALLOW_FILE=../shallow git -C .git pack-objects -q --revs --stdout >pack
+od -An -tx1 -j8 -N4 pack
+rm pack
 
 ## attributes of a tree that does not exist
 # exits: 128 128 128 128 128
