@@ -29,7 +29,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     let mut revisions = Revisions::new(call, &repository, &snapshot);
-    let Parts { parents, mut message } = parts(call, &repository, &mut revisions, args)?;
+    let Parts { parents, mut message } = parts(call, &repository, (&mut revisions, &mut reader), args)?;
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
     let tree = named(&mut revisions, tree, Expected::Tree)?;
     if message.is_empty() {
@@ -66,8 +66,10 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
 /// Only reads what `-p`, `-m` and `-F` name.
 pub fn check(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let repository = with_refs(repository_with_replacements(call)?)?;
-    let mut revisions = Revisions::new(call, &repository, &repository.snapshot()?);
-    parts(call, &repository, &mut revisions, args).map(drop)
+    let snapshot = repository.snapshot()?;
+    let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
+    let mut revisions = Revisions::new(call, &repository, &snapshot);
+    parts(call, &repository, (&mut revisions, &mut reader), args).map(drop)
 }
 
 struct Parts {
@@ -79,16 +81,15 @@ struct Parts {
 fn parts(
     call: &Call,
     repository: &Repository,
-    revisions: &mut Revisions<'_>,
+    (revisions, reader): (&mut Revisions<'_>, &mut ObjectReader),
     args: &CommitTreeOptions,
 ) -> Result<Parts, Fatal> {
-    let mut reader = repository.snapshot()?.reader(cache_bytes::FEW_OBJECTS);
     let (mut parents, mut message) = (Vec::new(), Vec::new());
     for part in &args.parts {
         match part {
             CommitPart::Parent(name) => {
                 let id = named(revisions, name, Expected::Commit)?;
-                expect(&mut reader, &id, Kind::Commit)?;
+                expect(reader, &id, Kind::Commit)?;
                 match parents.contains(&id) {
                     true => error_line!(call, "error: duplicate parent {id} ignored"),
                     false => parents.push(id),

@@ -110,18 +110,18 @@ fn quoting(args: &ForEachRefOptions) -> Result<Quoting, Fatal> {
     }
 }
 
-/// Whether to write colours: `auto` means only to a terminal.
+/// Whether to write colours.
 fn has_color(call: &Call, args: &ForEachRefOptions) -> Result<bool, Fatal> {
-    match args.color.as_ref().map(|when| when.to_str()) {
-        None => Ok(false),
-        Some(Some("always")) => Ok(true),
-        Some(Some("never")) => Ok(false),
-        Some(Some("auto")) => Ok(call.streams.output().is_terminal()),
-        Some(_) => Err(no_color()),
-    }
+    let is_terminal = || call.streams.output().is_terminal();
+    args.color.as_ref().map_or(Ok(false), |when| is_colored(&when.to_string_lossy(), &is_terminal))
 }
 
-/// Of a value of `--color` that makes no sense.
-pub(crate) fn no_color() -> Fatal {
-    Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")
+/// What `--color` says: `auto` means only to a terminal.
+pub(crate) fn is_colored(when: &str, is_terminal: &dyn Fn() -> bool) -> Result<bool, Fatal> {
+    match when {
+        "always" => Ok(true),
+        "never" => Ok(false),
+        "auto" => Ok(is_terminal()),
+        _ => Err(Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")),
+    }
 }

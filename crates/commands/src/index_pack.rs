@@ -323,13 +323,14 @@ fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {
 fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
     let mut options = PublishOptions::of(config)?;
     if let Some(text) = &args.index_version {
-        options.index_version = written_version(text)?;
+        options.index_version = parse_index_version(text)?;
     }
     options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
     Ok(options)
 }
 
-pub(crate) fn written_version(text: &str) -> Result<Version, Fatal> {
+/// The format of `--index-version`.
+pub(crate) fn parse_index_version(text: &str) -> Result<Version, Fatal> {
     index_version(text).ok_or_else(|| Fatal::new(format!("bad --index-version={text}")))
 }
 

@@ -7,18 +7,19 @@ use packrace_object::fsck::Severities;
 use packrace_store::publish::Sharing;
 
 use crate::call::fatal::Fatal;
-use crate::commit_graph::{chain_rule, expiry_time};
-use crate::index_pack::written_version;
+use crate::commit_graph::{expiry_time, named_split};
+use crate::for_each_ref::is_colored;
+use crate::index_pack::parse_index_version;
 use crate::maintenance::tasks;
 use crate::pack_objects::settings::{follows, gaps_of, pack_index_version};
 use crate::packs::hash::hash_of_name;
 use crate::packs::settings::filters;
-use crate::reflog::entry_time;
-use crate::repack::check_midx_mode;
+use crate::reflog::expire_time;
+use crate::repack::is_incremental;
 
 /// `--split` of `commit-graph write`.
 pub fn split_strategy(text: &str) -> Result<String, Fatal> {
-    chain_rule(text).map(|_| text.to_owned())
+    named_split(text).map(|_| text.to_owned())
 }
 
 /// `--expire-time` of `commit-graph write`.
@@ -28,15 +29,12 @@ pub fn graph_expiry(text: &str) -> Result<String, Fatal> {
 
 /// `--color` of `for-each-ref`.
 pub fn color(text: &str) -> Result<OsString, Fatal> {
-    match text {
-        "always" | "never" | "auto" => Ok(text.into()),
-        _ => Err(crate::for_each_ref::no_color()),
-    }
+    is_colored(text, &|| false).map(|_| text.into())
 }
 
 /// `--index-version` of `index-pack`.
 pub fn index_version(text: &str) -> Result<String, Fatal> {
-    written_version(text).map(|_| text.to_owned())
+    parse_index_version(text).map(|_| text.to_owned())
 }
 
 /// `--object-format`.
@@ -93,17 +91,17 @@ pub fn packs_mode(text: &str) -> Result<String, Fatal> {
 
 /// `--expire` of `reflog expire`.
 pub fn expire(text: &str) -> Result<String, Fatal> {
-    entry_time(text, "--expire").map(|_| text.to_owned())
+    expire_time(text, "--expire").map(|_| text.to_owned())
 }
 
 /// `--expire-unreachable` of `reflog expire`.
 pub fn expire_unreachable(text: &str) -> Result<String, Fatal> {
-    entry_time(text, "--expire-unreachable").map(|_| text.to_owned())
+    expire_time(text, "--expire-unreachable").map(|_| text.to_owned())
 }
 
 /// `--write-midx` of `repack`.
 pub fn midx_mode(text: &str) -> Result<String, Fatal> {
-    check_midx_mode(text).map(|()| text.to_owned())
+    is_incremental(text).map(|_| text.to_owned())
 }
 
 /// The setting that `NAME=VARIABLE` describes. The last `=` separates the two.

@@ -2,6 +2,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use packrace_commands::option_values;
 use packrace_commands::options::FsckOptions;
 
+use super::globals::in_order;
+
 /// `--strict` and `--fsck-objects`, each with settings or without.
 #[derive(Debug, Default)]
 pub struct FsckArgs(pub FsckOptions);
@@ -35,14 +37,8 @@ impl FromArgMatches for FsckArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let mut typed: Vec<(usize, String)> = Vec::new();
-        let all = Typed::from_arg_matches(matches)?;
-        self.0.strict = !all.strict.is_empty();
-        for (name, values) in [("strict", all.strict), ("fsck_objects", all.fsck_objects)] {
-            typed.extend(matches.indices_of(name).into_iter().flatten().zip(values));
-        }
-        typed.sort_unstable();
-        let texts: Vec<String> = typed.into_iter().map(|(_, text)| text).collect();
+        self.0.strict = matches.get_many::<String>("strict").is_some();
+        let texts = in_order(matches, &["strict", "fsck_objects"]);
         self.0.settings = (!texts.is_empty()).then(|| texts.join(","));
         Ok(())
     }

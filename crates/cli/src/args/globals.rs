@@ -136,15 +136,20 @@ pub fn asked_exec_path(argv: &[OsString]) -> Option<OsString> {
     typed.or_else(|| std::env::var_os("GIT_EXEC_PATH")).or_else(own)
 }
 
-/// What `-c` and `--config-env` set, in the order in which they were typed: the last one counts.
-pub fn config_in_order(matches: &ArgMatches) -> Vec<String> {
-    let mut found: Vec<(usize, String)> = Vec::new();
-    for name in ["config", "config_env"] {
-        let at = matches.indices_of(name).into_iter().flatten();
-        found.extend(at.zip(matches.get_many::<String>(name).into_iter().flatten().cloned()));
-    }
-    found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, setting)| setting).collect()
+/// The values of an option, and where they stand.
+pub fn placed<T>(matches: &ArgMatches, name: &str) -> impl Iterator<Item = (usize, T)>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    let at = matches.indices_of(name).into_iter().flatten();
+    at.zip(matches.get_many(name).into_iter().flatten().cloned())
+}
+
+/// The values of several options, in the order in which they were typed.
+pub fn in_order(matches: &ArgMatches, names: &[&str]) -> Vec<String> {
+    let mut found: Vec<(usize, String)> = names.iter().flat_map(|name| placed(matches, name)).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, value)| value).collect()
 }
 
 fn from_variable(text: &str) -> Result<String, String> {

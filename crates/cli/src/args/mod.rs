@@ -381,7 +381,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         {
             refusal::not_stored(&words[2..])
         }
-        Err(error) => match looked_at(refusal::told_first(error, &argv), &argv) {
+        Err(error) => match refused(refusal::told_first(error, &argv), &argv) {
             // What packrace has not of the options of `git log` and `git diff`, git has.
             Parsed::Answer { text, to_stdout: false, code: USAGE }
                 if is_log(words) || is_signed_commit(words) =>
@@ -399,7 +399,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
 }
 
 /// What becomes of a command line that clap refuses: some commands look at what stands before an option that is wrong.
-fn looked_at(error: clap::Error, argv: &[OsString]) -> Parsed<Command> {
+fn refused(error: clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let answer = refusal::answer(&error, argv);
     let end = refusal::refused_option(&error, argv).filter(|end| *end > command_position(argv) + 1);
     match (end.map(|end| parse(argv[..end].to_vec())), &answer) {
@@ -429,7 +429,8 @@ fn typed<C: Subcommand>(argv: &[OsString]) -> Result<(String, Cli<C>), clap::Err
     refuse_no::<C>(argv)?;
     let mut matches = command_line_of::<C>().try_get_matches_from(argv)?;
     let name = matches.subcommand_name().unwrap_or_default().to_owned();
-    let config = globals::config_in_order(&matches);
+    // The last one counts.
+    let config = globals::in_order(&matches, &["config", "config_env"]);
     let mut cli =
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line_of::<C>()))?;
     cli.globals.config = config;

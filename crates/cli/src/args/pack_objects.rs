@@ -9,9 +9,8 @@ use super::packing::Packing;
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
     "revs", "stdin_packs", "incremental", "local", "honor_pack_keep", "keep_pack", "thin", "shallow",
-    "include_tag", "filter", "exclude_promisor_objects", "exclude_promisor_objects_best_effort", "uri_protocol",
-    "keep_unreachable",
-    "pack_loose_unreachable", "unpack_unreachable", "non_empty",
+    "include_tag", "filter", "exclude_promisor_objects", "exclude_promisor_objects_best_effort",
+    "uri_protocol", "keep_unreachable", "pack_loose_unreachable", "unpack_unreachable", "non_empty",
     "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
     "all_progress_implied", "stdout", "no_reuse_delta", "no_reuse_object",
 ]))]

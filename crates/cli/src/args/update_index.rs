@@ -9,6 +9,8 @@ use packrace_commands::option_values;
 use packrace_commands::options::UntrackedCache::{Off, On, Test};
 use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
 
+use super::globals::placed;
+
 /// The steps, as they were typed.
 #[derive(Debug)]
 pub struct UpdateIndex(pub UpdateIndexOptions);
@@ -82,15 +84,12 @@ impl clap::FromArgMatches for UpdateIndex {
             [0, joined @ ..] => Ok(Step::CacheInfo(joined.to_vec())),
             _ => Err(refused("option `cacheinfo' takes no value")),
         })?;
-        collect("chmod", &|value| Ok(Step::Chmod(value.as_bytes() == b"+x")))?;
-        collect("index-version", &|value| {
-            let number = integer(&value.to_string_lossy());
-            number.map(Step::Version).map_err(|error| refused(&error.message("index-version")))
-        })?;
         for (name, step, _) in STEPS {
             collect(name, &|_| Ok(step.clone()))?;
         }
         collect("paths", &|value| Ok(Step::Path(value.to_owned())))?;
+        found.extend(placed(matches, "chmod").map(|(at, executable)| (at, Step::Chmod(executable))));
+        found.extend(placed(matches, "index-version").map(|(at, version)| (at, Step::Version(version))));
         found.sort_by_key(|(at, _)| *at);
         let steps: Vec<Step> = found.into_iter().map(|(_, step)| step).collect();
         for (step, name) in [(Step::Stdin, "stdin"), (Step::IndexInfo, "index-info")] {

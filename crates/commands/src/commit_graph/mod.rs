@@ -93,7 +93,7 @@ impl Plan {
         let split = match args.split.as_ref().map(Option::as_deref) {
             None => Split::Single,
             Some(None) => Split::Merge(merging),
-            Some(Some(name)) => chain_rule(name)?,
+            Some(Some(name)) => named_split(name)?,
         };
         let now = SystemTime::now();
         let before = match &args.expire_time {
@@ -223,7 +223,7 @@ impl Plan {
 }
 
 /// What a named strategy does with a chain.
-pub(crate) fn chain_rule(name: &str) -> Result<Split, Fatal> {
+pub(crate) fn named_split(name: &str) -> Result<Split, Fatal> {
     match name {
         "no-merge" => Ok(Split::NoMerge),
         "replace" => Ok(Split::Replace),

@@ -211,7 +211,7 @@ impl PackObjectsJob<'_> {
         let has_promised = || self.request_objects.snapshot().packs().iter().any(|pack| pack.is_promisor());
         Ok(match gaps(self.args)? {
             // Nothing was promised.
-            MissingObjects::BehindPromisor | MissingObjects::BelowPromisor if !has_promised() => {
+            MissingObjects::BehindPromisor | MissingObjects::BehindPromisorBestEffort if !has_promised() => {
                 gaps_of(self.args.missing.as_deref())?
             }
             gaps => gaps,
@@ -439,7 +439,7 @@ fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
     let gaps = gaps_of(args.missing.as_deref())?;
     Ok(match args {
         _ if args.exclude_promisor_objects => MissingObjects::BehindPromisor,
-        _ if args.exclude_promisor_objects_best_effort => MissingObjects::BelowPromisor,
+        _ if args.exclude_promisor_objects_best_effort => MissingObjects::BehindPromisorBestEffort,
         _ => gaps,
     })
 }

@@ -337,7 +337,7 @@ fn kept(
 }
 
 /// The time in seconds that an option of `expire` says.
-pub(crate) fn entry_time(text: &str, option: &str) -> Result<u64, Fatal> {
+pub(crate) fn expire_time(text: &str, option: &str) -> Result<u64, Fatal> {
     let seconds = expiry(text);
     let seconds =
         seconds.ok_or_else(|| Fatal::new(format!("invalid timestamp '{text}' given to '{option}'")));
@@ -352,7 +352,7 @@ fn expire(
 ) -> Result<(), Fatal> {
     repository.config().check_reflog_times()?;
     let moment =
-        |text: &Option<String>, option| text.as_deref().map(|text| entry_time(text, option)).transpose();
+        |text: &Option<String>, option| text.as_deref().map(|text| expire_time(text, option)).transpose();
     let total = moment(&args.expire, "--expire")?;
     let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
     let mut expired = ReflogExpiry::new(repository, total, unreachable)?;

@@ -125,23 +125,23 @@ fn not_finished(error: packrace_maintenance::Error) -> Fatal {
 
 /// The multi-pack-indexes to write.
 fn midx_mode(args: &RepackOptions, config: &Config) -> Result<MultiPackIndexMode, Fatal> {
-    Ok(match args.write_midx.as_deref() {
+    Ok(match args.write_midx.as_deref().map(is_incremental).transpose()? {
         None => MultiPackIndexMode::No,
-        Some("" | "default") => MultiPackIndexMode::Single,
-        Some("incremental") => {
+        Some(false) => MultiPackIndexMode::Single,
+        Some(true) => {
             let factor = at_least(config, "repack.midxSplitFactor", "--midx-split-factor", 2, 2)?;
             MultiPackIndexMode::Chain { split_factor: factor }
         }
-        Some(other) => return Err(unknown_midx_mode(other)),
     })
 }
 
-pub(crate) fn check_midx_mode(text: &str) -> Result<(), Fatal> {
-    if matches!(text, "" | "default" | "incremental") { Ok(()) } else { Err(unknown_midx_mode(text)) }
-}
-
-fn unknown_midx_mode(text: &str) -> Fatal {
-    Fatal::refused(format!("unknown value for write-midx: {text}"))
+/// Whether this mode of `--write-midx` adds a file to a chain.
+pub(crate) fn is_incremental(mode: &str) -> Result<bool, Fatal> {
+    match mode {
+        "" | "default" => Ok(false),
+        "incremental" => Ok(true),
+        other => Err(Fatal::refused(format!("unknown value for write-midx: {other}"))),
+    }
 }
 
 /// A number of the configuration; git refuses it in the name of an option.

@@ -23,12 +23,6 @@ pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Paths
     source.read(context.call)
 }
 
-/// Those that select everything.
-pub(super) fn all(context: &Context<'_>) -> Result<Pathspecs, Fatal> {
-    let top = context.top.as_os_str().as_encoded_bytes();
-    Pathspecs::parse(&[], &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
-}
-
 /// Reports pathspecs that match no index entry, in git's format. As in git, that includes excluding ones if
 /// there was nothing to exclude from.
 pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs) -> Result<(), Fatal> {

@@ -36,7 +36,7 @@ pub(super) fn save(
     words: &[OsString],
 ) -> Result<(), Fatal> {
     let message = (!words.is_empty()).then(|| joined(words));
-    push(context, options, message, pathspecs::all(context)?)
+    push(context, options, message, pathspecs::of(context, &StashPushOptions::default())?)
 }
 
 pub(super) fn run(context: &Context<'_>, args: &StashPushOptions) -> Result<(), Fatal> {
@@ -68,7 +68,8 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         stays: Stays::Unstaged,
         quiet: false,
     };
-    let kept = keep(context, &mut session, &work, &mut pathspecs::all(context)?)?;
+    let kept =
+        keep(context, &mut session, &work, &mut pathspecs::of(context, &StashPushOptions::default())?)?;
     context.finish(session, IndexChange::Alone)?;
     match kept {
         Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),

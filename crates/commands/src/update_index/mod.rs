@@ -24,15 +24,16 @@ use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_mon
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
-    updated(call, &repository(call)?, args)?.finish()
+    performed(call, &repository(call)?, args)?.finish()
 }
 
 /// Only does what stands before something that is wrong in the command line. The index stays as it is.
 pub fn check(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
-    updated(call, &repository(call)?, args).map(drop)
+    performed(call, &repository(call)?, args).map(drop)
 }
 
-fn updated<'a>(
+/// The update with all steps done, and nothing written.
+fn performed<'a>(
     call: &'a Call,
     repository: &'a Repository,
     args: &UpdateIndexOptions,

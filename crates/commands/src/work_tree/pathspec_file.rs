@@ -27,7 +27,7 @@ pub(crate) struct PathspecSource<'a> {
 }
 
 impl PathspecSource<'_> {
-    /// The pathspecs. As in git, those that were typed are parsed before a file is thought of.
+    /// The pathspecs. As in git, those that were typed are parsed before the options about files are looked at.
     pub(crate) fn read(&self, call: &Call) -> Result<Pathspecs, Fatal> {
         let typed: Vec<Vec<u8>> = self.typed.iter().map(|spec| spec.clone().into_vec()).collect();
         let typed = self.parse(call, &typed)?;
@@ -44,8 +44,7 @@ impl PathspecSource<'_> {
         self.parse(call, &elements(&self.content(call, Path::new(file))?, self.ends_in_nul)?)
     }
 
-    /// Pathspecs of the command line or a file.
-    pub(crate) fn parse(&self, call: &Call, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
+    fn parse(&self, call: &Call, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
         if !elements.is_empty() {
             call.environment.booleans.check_pathspecs()?;
         }

@@ -19,7 +19,7 @@ pub(crate) struct LenientWalk<'a> {
     reader: ObjectReader,
     /// Whether trees of packed commits are not visited.
     unpacked: bool,
-    /// Objects of which commits are marked, but not followed, and trees and blobs are left out.
+    /// Where the walk ends: commits in it are marked, but not followed, and trees and blobs in it are left out.
     promised: Option<&'a Marks>,
 }
 
@@ -34,8 +34,8 @@ impl<'a> LenientWalk<'a> {
         LenientWalk { unpacked, ..self }
     }
 
-    /// The same walk, which marks commits in `promised`, but does not follow them, and leaves out trees and blobs there.
-    pub(crate) fn above(self, promised: Option<&'a Marks>) -> Self {
+    /// The same walk, which marks commits in `promised`, but does not follow them, and leaves out trees and blobs in it.
+    pub(crate) fn up_to(self, promised: Option<&'a Marks>) -> Self {
         LenientWalk { promised, ..self }
     }
 

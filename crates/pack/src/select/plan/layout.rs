@@ -11,7 +11,7 @@ use crate::names::{NameHashVersion, Names};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-use super::{MarkedObjects, MissingObjects, Order, PackPlan, PackRequest, Selected};
+use super::{MarkedObjects, Order, PackPlan, PackRequest, Selected};
 
 /// The objects of a larger pack found by bitmaps are sent as they are stored, without a search for bases.
 const MAX_SEARCHED_BY_BITMAP: u32 = 1 << 18;
@@ -87,9 +87,8 @@ pub(super) fn lay_out(
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     let finds_bases_by_name =
         objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
-    let is_strict =
-        matches!(request.missing, MissingObjects::Errors | MissingObjects::Listed | MissingObjects::Promised);
-    let is_complete = is_strict && request.shallow.is_empty() && snapshot.shallow().is_empty();
+    let may_lack = request.missing.is_lenient();
+    let is_complete = !may_lack && request.shallow.is_empty() && snapshot.shallow().is_empty();
     let may_use_bitmap = is_complete && snapshot.has_bitmap_files();
     let asks_bitmap_for_had =
         may_use_bitmap && request.thin && request.filter.is_none() && !found.is_by_bitmap;

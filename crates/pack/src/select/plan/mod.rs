@@ -76,7 +76,17 @@ pub enum MissingObjects {
     /// Leave out objects in promisor packs, and what they reach.
     BehindPromisor,
     /// The same, but keep commits and tags in promisor packs that are wanted, or that what is kept refers to.
-    BelowPromisor,
+    BehindPromisorBestEffort,
+}
+
+impl MissingObjects {
+    /// Whether any object may be missing, also commits and trees: such histories are walked object by object, without bitmaps.
+    fn is_lenient(self) -> bool {
+        match self {
+            Self::Errors | Self::Listed | Self::Promised => false,
+            Self::Any | Self::BehindPromisor | Self::BehindPromisorBestEffort => true,
+        }
+    }
 }
 
 /// The order of the entries in a pack.
@@ -240,13 +250,9 @@ pub fn plan_adjusted<E: From<Error>>(
     adjust: impl FnOnce(&Chosen<'_>) -> Result<(), E>,
     progress: &dyn ProgressSink,
 ) -> Result<PackPlan, E> {
-    let (found, names) = match request.missing {
-        MissingObjects::Errors | MissingObjects::Listed | MissingObjects::Promised => {
-            find_filtered(request_objects, request, progress)?
-        }
-        MissingObjects::Any | MissingObjects::BehindPromisor | MissingObjects::BelowPromisor => {
-            find_leniently(request_objects, request, progress)?
-        }
+    let (found, names) = match request.missing.is_lenient() {
+        true => find_leniently(request_objects, request, progress)?,
+        false => find_filtered(request_objects, request, progress)?,
     };
     let mut commits = Commits::new(request_objects, HashSet::new(), progress);
     add_tags(request_objects, &mut commits, &found, &request.tags)?;
@@ -341,7 +347,7 @@ fn find_leniently(
     progress: &dyn ProgressSink,
 ) -> Result<(MarkedObjects, Names), Error> {
     let promised = match request.missing {
-        MissingObjects::BehindPromisor | MissingObjects::BelowPromisor => {
+        MissingObjects::BehindPromisor | MissingObjects::BehindPromisorBestEffort => {
             let packs = (0u32..).map(PackIx).zip(request_objects.snapshot().packs());
             let packs: Vec<PackIx> = packs
                 .filter(|(_, pack)| pack.is_promisor() && pack.is_usable())
@@ -354,14 +360,14 @@ fn find_leniently(
     let (had, wanted) = (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
     let names = Names::new(request_objects.packed_end()).by(request.settings.name_hash);
     let nothing = Marks::new(request_objects.packed_end());
-    let (stop, above) = match request.missing {
-        MissingObjects::BelowPromisor => (&nothing, Some(&promised)),
+    let (stop, border) = match request.missing {
+        MissingObjects::BehindPromisorBestEffort => (&nothing, Some(&promised)),
         _ => (&promised, None),
     };
     let mut walk = LenientWalk::new(request_objects).unpacked(request.unpacked);
     walk.reach(request.haves.iter().copied(), stop, &had, &names)?;
     stop.unite(&had);
-    let mut walk = walk.above(above);
+    let mut walk = walk.up_to(border);
     walk.reach(request.wants.iter().copied(), stop, &wanted, &names)?;
     let wanted = match &request.filter {
         Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
