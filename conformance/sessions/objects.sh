@@ -395,3 +395,36 @@ for object in HEAD 'HEAD^{tree}' HEAD:two; do
     mv -f whole "$file"
     rm -f .git/objects/info/commit-graph
 done
+
+## a loose object without content is none
+# exits: 128
+# masks: words
+history 3
+echo lost >lost
+id=$(git hash-object -w lost)
+commit one
+stock update-ref refs/heads/side HEAD
+stock reset -q --hard HEAD~1
+: >empty
+chmod u+w .git/objects/??/*
+find .git/objects -name "$(echo "$id" | cut -c3-)" -exec cp empty {} \;
+side=$(stock rev-parse side)
+find .git/objects -name "$(echo "$side" | cut -c3-)" -exec cp empty {} \;
+stock update-ref -d refs/heads/side
+git pack-objects --all --reflog --stdout -q </dev/null | wc -c >size
+git repack -adq
+git repack -dq --geometric=2
+git update-ref refs/heads/again "$side"
+rm empty size
+
+## a loose object without content is stored again
+# differs: git takes the empty file for the object
+history 1
+echo again >again
+id=$(stock hash-object -w again)
+chmod u+w .git/objects/??/*
+: >empty
+find .git/objects -name "$(echo "$id" | cut -c3-)" -exec cp empty {} \;
+rm empty
+git add again
+stock cat-file -t "$id"

@@ -1,8 +1,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{remove_file, remove_unnamed, rename_to_free};
-use crate::count::Role;
+use super::{DiskChange, before_naming, done, remove_file, remove_unnamed, rename_to_free};
+use crate::count::{self, Op, Role};
 use crate::interruption::UnnamedPath;
 
 /// A complete file under a temporary name.
@@ -14,11 +14,11 @@ pub struct ClosedFile {
 }
 
 impl ClosedFile {
-    /// Renames it to this name if unused; otherwise removes it. Returns whether it got the name.
+    /// Renames it to this name if unused, or if an empty file has it; otherwise removes it. Returns whether it got the name.
     pub fn publish(mut self, to: &Path) -> io::Result<bool> {
         let mut path = self.path.take().expect("taken only by what consumes the file");
         path.forget();
-        let named = rename_to_free(&path, to, self.role);
+        let named = rename_to_free_or_empty(&path, to, self.role);
         if !named.as_ref().is_ok_and(|is_named| *is_named) {
             let removed = remove_file(&path, self.role);
             return named.and(removed).map(|_| false);
@@ -34,4 +34,19 @@ impl Drop for ClosedFile {
             let _ = remove_unnamed(path, self.role);
         }
     }
+}
+
+/// Renames a file unless the new name exists, and returns whether it did. An empty file gives way.
+pub fn rename_to_free_or_empty(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
+    if rename_to_free(from, to, role)? {
+        return Ok(true);
+    }
+    if !crate::identity(to, role)?.is_some_and(|file| file.is_file && file.length == 0) {
+        return Ok(false);
+    }
+    before_naming(from, to)?;
+    count::add(role, Op::Rename, 0);
+    std::fs::rename(from, to)?;
+    done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
+    Ok(true)
 }

@@ -28,7 +28,7 @@ mod log_file;
 mod sync;
 mod written;
 
-pub use closed::ClosedFile;
+pub use closed::{ClosedFile, rename_to_free_or_empty};
 pub use log_file::LogFile;
 pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 pub use written::WrittenFile;

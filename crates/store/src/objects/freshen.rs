@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use packrace_object::oid;
 use packrace_os::count::Role;
-use packrace_os::durable;
+use packrace_os::{durable, identity};
 
 use crate::objects::numbers::PackIx;
 use crate::objects::snapshot::Snapshot;
@@ -55,7 +55,7 @@ fn fan_out_of(dir: &Path) -> [bool; 256] {
 /// Where an object was found and touched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Freshened {
-    /// Nowhere, or only in a file that we may not touch, which its owner may remove at any time.
+    /// Nowhere, or only in a file that is empty, or that we may not touch, which its owner may remove at any time.
     No,
     /// In a pack.
     Packed,
@@ -81,7 +81,10 @@ impl Snapshot {
         }
         let paths = self.loose_paths(id).enumerate();
         let mut paths = paths.filter(|(number, _)| touched.may_have(self, *number, id)).map(|(_, path)| path);
-        let young = paths.find(|path| durable::touch(path, Role::Objects).is_ok());
+        let is_whole = |path: &Path| {
+            identity(path, Role::Objects).is_ok_and(|file| file.is_some_and(|file| file.length > 0))
+        };
+        let young = paths.find(|path| durable::touch(path, Role::Objects).is_ok() && is_whole(path));
         young.map_or(Freshened::No, Freshened::Loose)
     }
 }

@@ -211,7 +211,11 @@ impl Quarantine {
             durable::change_mode(from, |mode| self.policy.file_mode(mode), role)
                 .map_err(|error| Error::io(from, error))?;
         }
-        durable::rename_to_free(from, to, role).map_err(|error| Error::io(to, error))
+        let named = match role {
+            Role::Objects => durable::rename_to_free_or_empty(from, to, role),
+            _ => durable::rename_to_free(from, to, role),
+        };
+        named.map_err(|error| Error::io(to, error))
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use packrace_format::commit_graph::CommitGraph;
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped, clock};
+use packrace_os::{FileIdentity, Mapped, clock, identity};
 
 use crate::error::Error;
 use crate::objects::accelerators;
@@ -375,13 +375,13 @@ impl Snapshot {
     }
 
     /// Whether an object without a number exists: a loose one, here or in an alternate, or one that has been
-    /// packed since. Costs one directory listing per first byte and snapshot.
+    /// packed since. As in git, an empty file, which a power cut may leave, is none. Costs one directory listing per first byte and snapshot.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
         self.list_packs()?;
         let mut has_listed = false;
         for dir in &self.dirs {
             let lookup = dir.find_loose(id)?;
-            if lookup.is_found {
+            if lookup.is_found && !is_empty(&dir.loose_path(id)) {
                 return Ok(true);
             }
             has_listed |= lookup.has_listed;
@@ -535,11 +535,12 @@ impl Snapshot {
         self.dirs.iter().map(|dir| dir.path())
     }
 
-    /// The first file of a loose object that exists.
+    /// The first file of a loose object that exists and is not empty.
     pub(crate) fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
         self.list_packs()?;
         for path in self.loose_paths(id) {
             match Mapped::open(&path, Role::Objects) {
+                Ok(file) if file.is_empty() => say_empty(&path),
                 Ok(file) => return Ok(Some(file)),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(Error::io(path, error)),
@@ -552,6 +553,19 @@ impl Snapshot {
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.set().copies(id)
     }
+}
+
+/// Whether the file of a loose object has no content.
+fn is_empty(path: &Path) -> bool {
+    let is_empty = identity(path, Role::Objects).is_ok_and(|file| file.is_some_and(|file| file.length == 0));
+    if is_empty {
+        say_empty(path);
+    }
+    is_empty
+}
+
+fn say_empty(path: &Path) {
+    tracing::error!("object file {} is empty", path.display());
 }
 
 fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
