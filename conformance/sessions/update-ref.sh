@@ -357,3 +357,16 @@ git for-each-ref
 git update-ref -d refs/heads/packed HEAD
 git update-ref -d refs/heads/packed HEAD~1
 git for-each-ref
+
+## a branch does not change while `HEAD` is locked, whose log gets a line
+# in: files
+# exits: 128 1 128
+# masks: words
+history 3
+: >.git/HEAD.lock
+git update-ref refs/heads/main HEAD~1
+git update-ref -d refs/heads/main
+git update-ref refs/heads/other HEAD~1
+printf 'update refs/heads/main HEAD~1\n' | git update-ref --stdin
+rm .git/HEAD.lock
+git update-ref refs/heads/main HEAD~1

@@ -159,7 +159,7 @@ impl<'a, 's> Preparing<'a, 's> {
     /// Locks, reads and checks the ref of a step; a symbolic one adds another step.
     fn take(&mut self, at: usize) -> Result<(), PrepareError> {
         if self.steps[at].is_log_only {
-            return Ok(());
+            return self.take_head(at);
         }
         // As in git since 2.55, the object comes first.
         if let Some(cause) = self.check_object(at)? {
@@ -199,6 +199,22 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         if let Some(cause) = old_value::check(&self.steps[at]) {
             self.refuse(at, cause);
+        }
+        Ok(())
+    }
+
+    /// With files, locks `HEAD` for the line in its reflog: who rewrites that log holds this lock, and would lose the line.
+    fn take_head(&mut self, at: usize) -> Result<(), PrepareError> {
+        let step = &self.steps[at];
+        let Some(to) = step.to.filter(|_| step.is_of_head && self.store.backend == Backend::Files) else {
+            return Ok(());
+        };
+        match self.locks.take(at, step)? {
+            LockedRef::Refused(cause) => self.refuse(to, cause),
+            LockedRef::Held(Some(Value::Symbolic(target)))
+                if self.store.dirs.plain(&target) == self.steps[to].name => {}
+            // It points elsewhere by now, so there is nothing to log.
+            LockedRef::Held(_) => self.steps[at].change = RefChange::Verify,
         }
         Ok(())
     }
