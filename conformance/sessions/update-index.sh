@@ -778,3 +778,17 @@ stock -c core.fsmonitor= update-index --force-remove x
 known git write-tree
 GIT_INDEX_FILE=.git/other known git write-tree
 git --git-dir=.git -c core.bare=true write-tree
+
+## a file that was renamed and back is clean after a refresh
+repository
+echo 1 >file
+# From a time to come, so that each index is older than the file.
+touch -d 2099-01-01 file
+git add file
+mv file other
+mv other file
+git update-index --refresh
+stock diff-files
+stock ls-files --debug | grep size
+git update-index --refresh
+stock diff-files

@@ -184,11 +184,16 @@ impl IndexLock {
         let is_young = |entry: &IndexEntry| {
             entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds
         };
-        let young = fresh.filter(|(_, entry)| is_young(entry));
-        let changed = |(key, entry): &(&EntryKey, &IndexEntry)| {
-            contents.look(key.path()).is_ok_and(|seen| seen.is_some_and(|seen| seen.stat != entry.stat))
-        };
-        let changed: Vec<EntryKey> = young.filter(changed).map(|(key, _)| key.clone()).collect();
+        let mut changed: Vec<EntryKey> = Vec::new();
+        for (key, entry) in fresh.filter(|(_, entry)| is_young(entry)) {
+            let seen = contents.look(key.path()).ok().flatten();
+            // The time of a change of metadata alone may differ, as after a renaming.
+            if seen.is_some_and(|seen| seen.stat != entry.stat)
+                && contents.is_secretly_modified(index, key.path(), entry)?
+            {
+                changed.push(key.clone());
+            }
+        }
         changed.iter().for_each(|key| self.say_empty(key));
         self.write(&mut |index, key, entry| contents.is_secretly_modified(index, key.path(), entry))
     }
