@@ -1048,3 +1048,16 @@ for path in /nonexistent/x /nonexistent /nonexistent/ /dev/null/x ../x /tmp/../n
     git update-index --add $path
     git stash push $path
 done
+
+## what should name ignored files is a directory
+# exits: 128 128
+# masks: words
+repository
+echo 1 >file
+rm -f .git/info/exclude
+mkdir .git/info/exclude
+git add file
+git add -n .
+rmdir .git/info/exclude
+mkdir file.d .gitignore
+git -c core.excludesFile=nothing add -n file

@@ -1604,3 +1604,23 @@ known git stash pop
 known git stash create
 stock config core.fsmonitor false
 known git stash
+
+## an entry whose log is damaged
+history 2
+echo 1 >file
+git add file
+git stash push -q
+echo nonsense >.git/logs/refs/stash
+git stash drop
+git stash list
+
+## apply during a merge that has no conflicts
+history 2
+commit file
+echo 2 >file
+git stash push -q
+stock checkout -q -b side HEAD~1
+commit side
+stock checkout -q main
+stock rev-parse side >.git/MERGE_HEAD
+git stash apply

@@ -331,7 +331,8 @@ impl<'a> LongStatus<'a> {
     }
 
     fn summary(&mut self, status: &Status, has_head: bool) {
-        if !status.staged.is_empty() {
+        // A merge without conflicts can be committed.
+        if !status.staged.is_empty() || self.is_merging && status.unmerged.is_empty() {
             return;
         }
         let (text, hint) = if !status.changed.is_empty() || !status.unmerged.is_empty() {

@@ -127,12 +127,11 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &StashEntry, is_quiet: bo
     let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut is_last = false;
     let edited = context.repository.refs().edit_log(REF, &changes.writes, &mut |log| {
+        // A log all of whose lines are damaged has one entry: the ref.
+        is_last = number == 0 && log.is_some_and(|log| log.len() <= 1);
         let log = log.unwrap_or_default();
-        let Some(position) = log.len().checked_sub(number + 1) else { return LogEdit::Keep };
-        if log.len() == 1 {
-            is_last = true;
-            return LogEdit::Keep;
-        }
+        let position = log.len().checked_sub(number + 1).filter(|_| !is_last);
+        let Some(position) = position else { return LogEdit::Keep };
         let mut kept = log.to_vec();
         let dropped = kept.remove(position);
         if let Some(next) = kept.get_mut(position) {

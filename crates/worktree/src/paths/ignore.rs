@@ -30,8 +30,10 @@ impl IgnoreRules {
     pub fn open(repository: &Repository, top: &Path, messages: &mut Vec<String>) -> Result<Self, PathError> {
         let mut outside = Search::default();
         for path in repository.exclude_files() {
-            if let Some(bytes) = read(&path, false, messages) {
-                add(&mut outside, &bytes, &path)?;
+            match read(&path, false, messages) {
+                Some(bytes) => add(&mut outside, &bytes, &path)?,
+                None if path.is_dir() => return Err(PathError::NoExcludeFile(path)),
+                None => {}
             }
         }
         let case = levels::case(repository.config())?;

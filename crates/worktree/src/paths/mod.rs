@@ -13,7 +13,7 @@ mod verify;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use packrace_object::ObjectId;
 
@@ -47,6 +47,9 @@ pub enum PathError {
     /// A repository that the index has is none that can be read.
     #[error("{0}")]
     Nested(String),
+    /// What should be a file of patterns is a directory.
+    #[error("cannot use {} as an exclude file", .0.display())]
+    NoExcludeFile(PathBuf),
     /// A file or directory could not be read.
     #[error("{what}: {source}")]
     Io {
