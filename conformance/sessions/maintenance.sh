@@ -1496,3 +1496,12 @@ GIT_TEST_MIDX_READ_RIDX=0 stock rev-list --use-bitmap-index --objects --count HE
 commit again
 git repack -dq --write-midx -b
 ls .git/objects/pack | sed -n 's/^multi-pack-index-.*\.//p'
+
+## a boundary of a shallow history that has gone is forgotten
+history 4
+stock rev-parse HEAD~1 >.git/shallow
+git repack -dq
+cat .git/shallow
+echo 1234567890123456789012345678901234567890 >>.git/shallow
+git repack -dq
+cat .git/shallow

@@ -694,3 +694,20 @@ packs one --stdin-packs
 packs one --cruft
 cd ../src
 packs HEAD
+
+## an index that is damaged matters where its objects are asked for
+# exits: 128 128 128
+# masks: words
+history 3
+commit one
+stock repack -dq
+echo nonsense >.git/index
+git pack-objects --all --stdout -q </dev/null | wc -c >size
+git pack-objects --all --reflog --stdout -q </dev/null | wc -c >size
+git pack-objects --all --indexed-objects --stdout -q </dev/null
+git repack -q
+git repack -adq
+git repack -dq --geometric=2
+git multi-pack-index write --bitmap
+rm size
+stock read-tree HEAD

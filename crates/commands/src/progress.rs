@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, title, total_line};
-use packrace_pack::{BitmapTotals, NameHashVersion, Phase, ProgressSink, Totals};
-use packrace_server::traced_phases::{PackStep, TracedPhases};
+use packrace_pack::{BitmapTotals, BitmapUse, NameHashVersion, Phase, ProgressSink, Totals};
+use packrace_server::traced_phases::{PackStep, TracedPhases, bitmaps_used};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -222,6 +222,10 @@ impl ProgressSink for Progress {
 
     fn bitmaps_made(&self, totals: &BitmapTotals) {
         self.trace(|traced| traced.bitmaps_made(totals));
+    }
+
+    fn bitmaps_used(&self, used: &BitmapUse) {
+        bitmaps_used(used);
     }
 
     fn loosened(&self, objects: u64) {

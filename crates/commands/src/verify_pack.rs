@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index;
 use packrace_os::count::Role;
+use packrace_os::trace::{self, TracedChild};
 use packrace_pack::ingest::{IndexedPack, IngestOptions, Listed};
 use packrace_store::publish::{PublishOptions, with_extension};
 use packrace_store::{Config, Mapped, fault_of_index};
@@ -53,7 +54,9 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     for path in &args.packs {
         let typed = stem(path);
         let stem = in_directory(call, &typed)?;
-        let verified = options().and_then(|(options, with_reverse)| {
+        let child = child_of_git(&with_extension(&typed, "pack"), listing);
+        let verified = trace::during(child, || {
+            let (options, with_reverse) = options()?;
             verify(call, [&stem, &typed], listing, options, with_reverse, &progress)
         });
         let word = match verified {
@@ -69,6 +72,16 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
         }
     }
     if is_good { Ok(()) } else { Err(Fatal::silent(1)) }
+}
+
+/// The program that git starts for this pack.
+fn child_of_git(pack: &Path, listing: PackReport) -> Option<TracedChild> {
+    let how = match listing {
+        PackReport::Nothing => "--verify",
+        PackReport::Chains => "--verify-stat-only",
+        PackReport::Objects => "--verify-stat",
+    };
+    trace::child_inside(&["git", "index-pack", how, &pack.to_string_lossy()])
 }
 
 /// Compares a pack with its index and, if there is one and it is wanted, with its reverse index. Errors name it as it was

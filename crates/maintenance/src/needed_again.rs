@@ -11,7 +11,7 @@ use packrace_object::ObjectId;
 use packrace_pack::maintain::repack::Repacked;
 use packrace_pack::plan::{MissingObjects, plan};
 use packrace_pack::{NoProgress, PackRequest, RequestObjects};
-use packrace_store::{PackIx, Repository, Snapshot, roots};
+use packrace_store::{PackIx, Repository, RootKinds, Snapshot, roots};
 
 use crate::error::Error;
 
@@ -22,7 +22,7 @@ pub(crate) fn is_needed_again(
     repacked: &Repacked,
     old: &HashSet<ObjectId>,
 ) -> Result<bool, Error> {
-    let found = roots(repository)?;
+    let found = roots(repository, RootKinds::ALL)?;
     let snapshot = now.snapshot();
     let mut new = Vec::new();
     for id in found.refs.iter().copied().chain(found.soft()).filter(|id| !old.contains(id)) {

@@ -68,7 +68,7 @@ pub use error::{Error, ErrorKind};
 pub use ingest::unpack;
 pub use kept_deltas::{KeptDeltas, RepositoryDeltas};
 pub use names::{NameHash, NameHashVersion};
-pub use progress::{BitmapTotals, NoProgress, Phase, ProgressSink, RepackPart, Totals};
+pub use progress::{BitmapTotals, BitmapUse, NoProgress, Phase, ProgressSink, RepackPart, Totals};
 pub use request_objects::RequestObjects;
 pub use select::plan::PackRequest;
 pub use select::{filter, islands, plan, reach, ref_pattern};

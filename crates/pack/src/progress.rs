@@ -107,6 +107,35 @@ pub struct BitmapTotals {
     pub lookup_table: bool,
 }
 
+/// How bitmaps helped to find the objects of a pack; a commit counts once for what the receiver has, and once for what it
+/// wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BitmapUse {
+    /// Commits whose bitmap was used.
+    pub hits: u64,
+    /// Commits that were walked, for they have none.
+    pub misses: u64,
+    /// Pseudo-merges whose bitmap was used.
+    pub pseudo_merges: u64,
+    /// Commits that were named and have a bitmap.
+    pub roots_with_bitmap: u64,
+    /// Commits that were named and have none.
+    pub roots_without_bitmap: u64,
+}
+
+impl BitmapUse {
+    /// The numbers by their names in git's traces.
+    pub fn by_name(&self) -> [(&'static str, u64); 5] {
+        [
+            ("pseudo_merges_satisfied", self.pseudo_merges),
+            ("bitmap/hits", self.hits),
+            ("bitmap/misses", self.misses),
+            ("bitmap/roots_with_bitmap", self.roots_with_bitmap),
+            ("bitmap/roots_without_bitmap", self.roots_without_bitmap),
+        ]
+    }
+}
+
 /// The packs that a repack makes after those of reachable objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepackPart {
@@ -131,6 +160,9 @@ pub trait ProgressSink: Sync {
 
     /// Reports that a bitmap file is made.
     fn bitmaps_made(&self, _: &BitmapTotals) {}
+
+    /// Reports that objects were found by bitmaps.
+    fn bitmaps_used(&self, _: &BitmapUse) {}
 
     /// Reports how many unreachable objects were made loose.
     fn loosened(&self, _: u64) {}

@@ -1,7 +1,7 @@
 //! Regions of a trace for the phases of work on packs: git's `pack-objects`, and one for each progress that is shown.
 
 use packrace_os::trace::{self, TraceRegion};
-use packrace_pack::{BitmapTotals, Phase, Totals};
+use packrace_pack::{BitmapTotals, BitmapUse, Phase, Totals};
 
 /// The category of bitmaps.
 const BITMAPS: &str = "pack-bitmap-write";
@@ -157,6 +157,11 @@ impl TracedPhases {
             numbers.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));
         }
     }
+}
+
+/// The objects of a pack were found by bitmaps.
+pub fn bitmaps_used(used: &BitmapUse) {
+    used.by_name().into_iter().for_each(|(key, value)| trace::data("bitmap", key, value));
 }
 
 impl Drop for TracedPhases {

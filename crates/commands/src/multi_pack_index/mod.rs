@@ -10,15 +10,15 @@ use std::sync::Arc;
 use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, pack_stem};
 use packrace_maintenance::chain::NewChain;
 use packrace_object::{ObjectId, oid};
-use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
+use packrace_os::{Mapped, trace};
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy};
 use packrace_store::{
-    Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, Snapshot, broken_ref_or_tag, roots,
+    Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, RootKinds, Snapshot, broken_ref_or_tag, roots,
 };
 
 use crate::call::Call;
@@ -323,7 +323,7 @@ fn bitmap_request(
         if let Some(name) = broken_ref_or_tag(repository)? {
             return Err(Fatal::new(format!("unable to parse object: {name}")));
         }
-        return settings::bitmap_request(call, repository, &roots(repository)?.refs);
+        return settings::bitmap_request(call, repository, &roots(repository, RootKinds::REFS)?.refs);
     };
     let mut request = settings::bitmap_request(call, repository, &[])?;
     let path = in_directory(call, path)?;
@@ -503,7 +503,12 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let options = RepackOptions::default();
     let request = crate::repack::base_request(call, &options, &options.packing, config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
-    let new = write_some(&request_objects, &request, &selected, &progress).map_err(Fatal::new)?;
+    let child = match request.ofs_delta {
+        true => trace::child_inside(&["git", "pack-objects", "--delta-base-offset"]),
+        false => trace::child_inside(&["git", "pack-objects"]),
+    };
+    let written = || write_some(&request_objects, &request, &selected, &progress);
+    let new = trace::during(child, written).map_err(Fatal::new)?;
     if new.is_empty() {
         return Ok(());
     }

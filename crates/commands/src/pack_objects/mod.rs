@@ -27,7 +27,7 @@ use packrace_server::upload::{self, BlobUri};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
-use packrace_store::{Pack, Repository, Snapshot, check_ref_objects, roots};
+use packrace_store::{Pack, Repository, RootKinds, Snapshot, check_ref_objects, roots};
 
 use self::left_out::{LeftOut, Unreachable};
 use self::object_list::OfPacks;
@@ -345,7 +345,7 @@ impl PackObjectsJob<'_> {
         if !(args.write_bitmap_index || args.write_bitmap_index_quiet) || !args.all {
             return Ok(None);
         }
-        let refs = roots(self.repository)?.refs;
+        let refs = roots(self.repository, RootKinds::REFS)?.refs;
         Ok(Some(bitmap_request(self.repository, &refs, self.settings.threads)?))
     }
 
@@ -388,17 +388,14 @@ impl PackObjectsJob<'_> {
         }
         revisions.read(&self.input, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
-            let found = roots(repository)?;
-            let soft = found.logged.iter().filter(|_| args.reflog);
-            let soft = soft.chain(found.indexed.iter().filter(|_| args.indexed_objects));
-            for id in soft {
-                if self.request_objects.contains(id)? {
-                    selection.wants.push(*id);
+            let kinds = RootKinds { refs: args.all, logged: args.reflog, indexed: args.indexed_objects };
+            let found = roots(repository, kinds)?;
+            for id in found.soft() {
+                if self.request_objects.contains(&id)? {
+                    selection.wants.push(id);
                 }
             }
-            if args.all {
-                selection.wants.extend(found.refs);
-            }
+            selection.wants.extend(found.refs);
         }
         Ok(selection)
     }

@@ -14,7 +14,7 @@ use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable};
 use packrace_store::expiry::expiry_of_objects;
 use packrace_store::publish::loose_compression;
-use packrace_store::{Config, Repository, Snapshot, check_ref_objects, roots};
+use packrace_store::{Config, Repository, RootKinds, Snapshot, check_ref_objects, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{repository_as_it_is, with_refs};
@@ -45,7 +45,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(call, &repository, request_objects.snapshot());
-    let found = roots(&repository)?;
+    let found = roots(&repository, plan.roots(bitmaps))?;
     let asked_bitmap = || bitmap_request(call, &repository, &found.refs);
     let bitmap = (bitmaps != Bitmaps::No).then(asked_bitmap).transpose()?;
     let mut request = RepackRequest {
@@ -330,6 +330,15 @@ impl Plan {
 }
 
 impl Plan {
+    /// The roots that it needs.
+    fn roots(&self, bitmaps: Bitmaps) -> RootKinds {
+        match self.scope {
+            // It looks at packs and loose objects, whatever reaches them.
+            Scope::Geometric(_) => RootKinds { refs: bitmaps != Bitmaps::No, logged: false, indexed: false },
+            Scope::All(_) | Scope::Loose => RootKinds::ALL,
+        }
+    }
+
     /// Whether this repack can delete objects.
     fn drops_unreachable(&self) -> bool {
         match self.scope {

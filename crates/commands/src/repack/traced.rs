@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use packrace_os::trace::{self, TracedChild};
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{self, RepackRequest, Repacked, Scope, Unreachable};
-use packrace_pack::{BitmapTotals, Phase, ProgressSink, RepackPart, RequestObjects, Totals};
+use packrace_pack::{BitmapTotals, BitmapUse, Phase, ProgressSink, RepackPart, RequestObjects, Totals};
 
 use crate::options::{PackingOptions, RepackOptions};
 use crate::progress::Progress;
@@ -68,6 +68,10 @@ impl ProgressSink for TracedParts<'_> {
 
     fn bitmaps_made(&self, totals: &BitmapTotals) {
         self.progress.bitmaps_made(totals);
+    }
+
+    fn bitmaps_used(&self, used: &BitmapUse) {
+        self.progress.bitmaps_used(used);
     }
 
     fn loosened(&self, objects: u64) {

@@ -4,7 +4,7 @@ use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
 use packrace_pack::{RequestObjects, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy, loose_compression};
-use packrace_store::{Pack, Repository, roots};
+use packrace_store::{Pack, Repository, RootKinds, roots};
 
 use super::Means;
 use crate::bitmaps::{bitmap_request, islands};
@@ -35,7 +35,7 @@ impl<'a> RepackTask<'a> {
         let config = repository.config();
         // Read packs before refs: objects that a push stores in between are loose or in a pack that stays.
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
-        let found = roots(repository)?;
+        let found = roots(repository, RootKinds::ALL)?;
         let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
         let packing = means.limited(Settings::of(config, means.threads)?);
         let request = RepackRequest {

@@ -9,7 +9,7 @@ use packrace_object::ObjectId;
 use packrace_pack::maintain::repack::{Repacked, Scope, Unreachable};
 use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::publish::WritePolicy;
-use packrace_store::roots;
+use packrace_store::{RootKinds, roots};
 use packrace_testkit::{RepoBuilder, Size};
 
 use crate::open;
@@ -69,7 +69,7 @@ fn what_is_needed_again_stays() {
         let repository = open(repo.path());
         let request_objects = RequestObjects::new(repository.snapshot().unwrap());
         request_objects.snapshot().packs();
-        let found = roots(&repository).unwrap();
+        let found = roots(&repository, RootKinds::ALL).unwrap();
         let old: HashSet<ObjectId> = found.refs.iter().copied().chain(found.soft()).collect();
         meanwhile();
         let finishing = Finishing { dropped_beyond: Some(old), ..finishing() };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::bitmap::{BitmapIndex, Bits};
 use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::Kind;
-use packrace_os::Mapped;
+use packrace_os::{Mapped, trace};
 
 use crate::objects::bitmap_file::{BitmapFile, BitmapOwner, OpenBitmap};
 use crate::objects::numbers::{Location, ObjectIx};
@@ -39,6 +39,12 @@ fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
     if let Some(pack) = missing {
         unusable(&file.layers[0].0, &format_args!("{} is missing or damaged", pack.name()));
         return None;
+    }
+    match file.owner {
+        BitmapOwner::Pack(_) => {
+            trace::data("bitmap", "opened bitmap file", file.layers[0].0.with_extension("pack").display());
+        }
+        BitmapOwner::Multi { .. } => trace::data("load_midx_revindex", "source", "midx"),
     }
     let is_first = snapshot.units().first().is_some_and(|unit| unit.index.is_of(file.owner));
     Some(OpenBitmap { layers, owner: file.owner, is_first })

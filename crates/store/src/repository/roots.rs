@@ -6,8 +6,8 @@ use std::path::Path;
 
 use packrace_format::index_file::IndexFile;
 use packrace_object::{ObjectId, oid};
-use packrace_os::EntryType;
 use packrace_os::count::Role;
+use packrace_os::{EntryType, trace};
 
 use crate::error::{Error, Reason};
 use crate::refs::{
@@ -38,23 +38,48 @@ impl Roots {
     }
 }
 
+/// Which roots are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootKinds {
+    /// [`Roots::refs`].
+    pub refs: bool,
+    /// [`Roots::logged`].
+    pub logged: bool,
+    /// [`Roots::indexed`].
+    pub indexed: bool,
+}
+
+impl RootKinds {
+    /// Whatever keeps objects alive.
+    pub const ALL: Self = RootKinds { refs: true, logged: true, indexed: true };
+    /// Those of refs.
+    pub const REFS: Self = RootKinds { refs: true, logged: false, indexed: false };
+}
+
 /// Calls a function with every ref below a prefix.
 type Visit =
     fn(&RefSnapshot, &[u8], &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>) -> Result<(), refs::RefError>;
 
-/// Finds the roots of a repository. Unreadable files and broken refs are an error, because the result may decide
-/// deletions, unless the user wants them skipped.
-pub fn roots(repository: &Repository) -> Result<Roots, Error> {
+/// Finds roots of a repository; files of other kinds are not read. Unreadable files and broken refs are an error, because the
+/// result may decide deletions, unless the user wants them skipped.
+pub fn roots(repository: &Repository, kinds: RootKinds) -> Result<Roots, Error> {
     let visit: Visit = match repository.skips_broken_refs() {
         true => RefSnapshot::visit,
         false => RefSnapshot::visit_strictly,
     };
-    let mut roots = Roots { refs: tips_by(repository, visit)?, ..Roots::default() };
+    let mut roots = Roots::default();
+    if kinds.refs {
+        roots.refs = tips_by(repository, visit)?;
+    }
     for dir in work_trees::git_dirs(repository)? {
-        let store = repository.refs().of_work_tree(dir.clone());
-        store.logged(&mut roots.logged).map_err(Reason::Refs)?;
-        add_reflog_files(&store.log_dir(), repository, &mut roots.logged)?;
-        add_index(&dir.join("index"), repository, &mut roots.indexed)?;
+        if kinds.logged {
+            let store = repository.refs().of_work_tree(dir.clone());
+            store.logged(&mut roots.logged).map_err(Reason::Refs)?;
+            add_reflog_files(&store.log_dir(), repository, &mut roots.logged)?;
+        }
+        if kinds.indexed {
+            add_index(&dir.join("index"), repository, &mut roots.indexed)?;
+        }
     }
     for ids in [&mut roots.refs, &mut roots.logged, &mut roots.indexed] {
         let mut seen = HashSet::new();
@@ -176,8 +201,11 @@ fn add_reflog_files(dir: &Path, repository: &Repository, ids: &mut Vec<ObjectId>
 
 fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
     let mut next = Some(path.to_owned());
+    let mut label = "do_read_index";
     while let Some(path) = next.take() {
         let Some(bytes) = read(&path)? else { break };
+        let _region = trace::region_with("index", label, &path);
+        label = "shared/do_read_index";
         let found = IndexFile::decode(&bytes, repository.hash_kind())
             .map_err(|source| Reason::Index { path: path.clone(), source })?;
         ids.extend(found.named_objects());

@@ -55,7 +55,8 @@ const OTHER_TEXTS: [&str; 9] = [
 
 /// Beginnings of texts there that nobody gets as a message: parts of protocols and files, lines of traces, and what a log
 /// says at the start.
-const NO_MESSAGES: [&str; 29] = [
+const NO_MESSAGES: [&str; 30] = [
+    "opened bitmap file",
     "transaction_prepare: ",
     "update_shallow_ref …",
     "HTTP/1.1 400",

@@ -6,6 +6,7 @@ use packrace_store::{DamagedBitmap, SnapshotBitmap};
 use crate::error::Error;
 use crate::loaded_commits::LoadedCommit;
 use crate::marks::Marks;
+use crate::progress::{BitmapUse, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
 use crate::walk::trees::{OnMissing, TreeWalk};
@@ -20,6 +21,7 @@ pub(super) fn find(
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
+    progress: &dyn ProgressSink,
 ) -> Result<Option<MarkedObjects>, Error> {
     let seen = Marks::new(request_objects.packed_end());
     let mut reach = BitmapReach {
@@ -28,6 +30,7 @@ pub(super) fn find(
         bits: bitmap.no_bits(),
         marked: bitmap.no_bits(),
         seen: &seen,
+        used: BitmapUse::default(),
     };
     if reach.mark(commits, trees, &tips.had_commits, OnMissing::Skip)?.is_err() {
         return Ok(None);
@@ -37,12 +40,13 @@ pub(super) fn find(
     if reach.mark(commits, trees, &tips.wanted_commits, OnMissing::Fail)?.is_err() {
         return Ok(None);
     }
+    progress.bitmaps_used(&reach.used);
     let found = finish(trees, tips, seen, had, Vec::new())?;
     Ok(Some(MarkedObjects { is_by_bitmap: true, ..found }))
 }
 
 /// Adds to `bits` what the stored bitmaps of `tips` say, and of the first commits below that have one; `goes_on` decides at
-/// each commit on the way that has none. Returns whether there was one; after damage, `bits` is invalid.
+/// each commit on the way that has none. Returns how many there were; after damage, `bits` is invalid.
 pub(crate) fn or_stored(
     request_objects: &RequestObjects,
     bitmap: SnapshotBitmap<'_>,
@@ -50,8 +54,8 @@ pub(crate) fn or_stored(
     tips: &[ObjectNo],
     bits: &mut Bits,
     mut goes_on: impl FnMut(&LoadedCommit) -> bool,
-) -> Result<Result<bool, DamagedBitmap>, Error> {
-    let mut used = Ok(false);
+) -> Result<Result<u64, DamagedBitmap>, Error> {
+    let mut used = Ok(0);
     commits.closure(tips, |commit| {
         let packed = request_objects.packed(commit.ix);
         let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
@@ -61,7 +65,7 @@ pub(crate) fn or_stored(
         match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
             Ok(false) => goes_on(commit),
             found => {
-                used = found;
+                used = found.and_then(|_| Ok(used? + 1));
                 false
             }
         }
@@ -77,6 +81,7 @@ struct BitmapReach<'a> {
     /// The part of `bits` whose objects are marked in `seen`.
     marked: Bits,
     seen: &'a Marks,
+    used: BitmapUse,
 }
 
 impl BitmapReach<'_> {
@@ -96,7 +101,7 @@ impl BitmapReach<'_> {
             named.set(bit);
         }
         let merged = match bitmap.or_pseudo_merges_into(&named, bits) {
-            Ok(merged) => merged > 0,
+            Ok(merged) => merged as u64,
             Err(damaged) => return Ok(Err(damaged)),
         };
         let stored = or_stored(request_objects, bitmap, commits, tips, bits, |commit| {
@@ -106,19 +111,26 @@ impl BitmapReach<'_> {
             }
             is_new
         })?;
-        match stored {
+        let stored = match stored {
             Err(damaged) => return Ok(Err(damaged)),
-            Ok(stored) if stored || merged => {
-                let mut new = self.bits.clone();
-                new.and_not(&self.marked);
-                for bit in new.iter_ones() {
-                    // An index is damaged.
-                    let Some(ix) = bitmap.bit_to_ix(bit) else { return Ok(Err(DamagedBitmap)) };
-                    seen.insert(ObjectNo(ix.0));
-                }
-                self.marked.or_with(&new);
+            Ok(stored) => stored,
+        };
+        let has_bitmap = |tip: &&ObjectNo| request_objects.packed(**tip).is_some_and(|ix| bitmap.has(ix));
+        let with_bitmap = tips.iter().filter(has_bitmap).count() as u64;
+        self.used.hits += stored;
+        self.used.misses += walked_trees.len() as u64;
+        self.used.pseudo_merges += merged;
+        self.used.roots_with_bitmap += with_bitmap;
+        self.used.roots_without_bitmap += tips.len() as u64 - with_bitmap;
+        if stored > 0 || merged > 0 {
+            let mut new = self.bits.clone();
+            new.and_not(&self.marked);
+            for bit in new.iter_ones() {
+                // An index is damaged.
+                let Some(ix) = bitmap.bit_to_ix(bit) else { return Ok(Err(DamagedBitmap)) };
+                seen.insert(ObjectNo(ix.0));
             }
-            Ok(_) => {}
+            self.marked.or_with(&new);
         }
         let mut roots = Vec::new();
         mark_roots(trees, walked_trees.into_iter(), seen, on_missing, &mut roots)?;

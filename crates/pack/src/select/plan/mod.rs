@@ -323,7 +323,7 @@ fn find_filtered(
         Some(_) => Some(WALK_RATHER_THAN_BITMAP),
     };
     let mut find = |commits: &mut Commits<'_>| {
-        find(request_objects, may_use_bitmap, walk_limit, commits, &mut trees, &tips)
+        find(request_objects, may_use_bitmap, walk_limit, commits, &mut trees, &tips, progress)
     };
     let found = match rules {
         Some(rules) => Filtering {
@@ -510,6 +510,7 @@ fn find(
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
+    progress: &dyn ProgressSink,
 ) -> Result<MarkedObjects, Error> {
     if may_use_bitmap {
         let walk_limit = walk_limit.filter(|_| !tips.had_commits.is_empty());
@@ -529,7 +530,7 @@ fn find(
             return Ok(found);
         }
         if let Some(bitmap) = bitmap
-            && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips)?
+            && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips, progress)?
         {
             return Ok(found);
         }

@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use packrace_os::Mapped;
 use packrace_os::spool::Spool;
 use packrace_pack::generate::Segment;
-use packrace_pack::{Phase, ProgressSink, Totals};
+use packrace_pack::{BitmapUse, Phase, ProgressSink, Totals};
 
 use super::key::Key;
 use super::shared_pack::{Keeping, PackPiece, SharedPack};
 use super::{Resource, SharedCache};
 use crate::error::Error;
+use crate::traced_phases;
 
 /// Shorter ranges are copied next to their neighbours: a place in the list of pieces, its lock and a piece of
 /// a gathered write cost more, for every reader. They are hashed anyway, which costs ten times as much.
@@ -47,6 +48,10 @@ impl ProgressSink for Generator {
 
     fn cancelled(&self) -> bool {
         self.pack.is_cancelled()
+    }
+
+    fn bitmaps_used(&self, used: &BitmapUse) {
+        traced_phases::bitmaps_used(used);
     }
 }
 
