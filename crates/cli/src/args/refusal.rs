@@ -59,7 +59,8 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             refused(format!("error: option `{}' takes no value\n", typed_name(&option_name(error), argv)))
         }
         ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
-            text if text.starts_with("usage: ") => refused(text),
+            // Git's usage goes elsewhere here: to standard output, until August 2026.
+            text if text.starts_with("error: ambiguous") || text.starts_with("usage: ") => refused(text),
             text => usage(text),
         },
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
