@@ -711,3 +711,18 @@ git repack -dq --geometric=2
 git multi-pack-index write --bitmap
 rm size
 stock read-tree HEAD
+
+## a trace tells of bitmaps and of the index
+# needs git: 2.50
+history 5
+stock repack -adbq
+echo HEAD | GIT_TRACE2_EVENT="$PWD/trace" git pack-objects --revs --stdout -q | wc -c >size
+grep -o '"key":"\(opened bitmap file\|bitmap/hits\|bitmap/misses\|pseudo_merges_satisfied\)"' trace | sort -u
+rm trace
+GIT_TRACE2_EVENT="$PWD/trace" git pack-objects --all --indexed-objects --stdout -q </dev/null | wc -c >size
+grep -o '"label":"do_read_index"' trace | uniq
+rm trace
+GIT_TRACE2_EVENT="$PWD/trace" git verify-pack .git/objects/pack/*.idx
+grep -o '"argv":\["git","index-pack","--verify"' trace
+grep -o '"event":"child_exit"' trace
+rm trace size

@@ -117,21 +117,15 @@ pub struct BitmapUse {
     pub misses: u64,
     /// Pseudo-merges whose bitmap was used.
     pub pseudo_merges: u64,
-    /// Commits that were named and have a bitmap.
-    pub roots_with_bitmap: u64,
-    /// Commits that were named and have none.
-    pub roots_without_bitmap: u64,
 }
 
 impl BitmapUse {
     /// The numbers by their names in git's traces.
-    pub fn by_name(&self) -> [(&'static str, u64); 5] {
+    pub fn by_name(&self) -> [(&'static str, u64); 3] {
         [
             ("pseudo_merges_satisfied", self.pseudo_merges),
             ("bitmap/hits", self.hits),
             ("bitmap/misses", self.misses),
-            ("bitmap/roots_with_bitmap", self.roots_with_bitmap),
-            ("bitmap/roots_without_bitmap", self.roots_without_bitmap),
         ]
     }
 }

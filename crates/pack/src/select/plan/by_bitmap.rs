@@ -115,13 +115,9 @@ impl BitmapReach<'_> {
             Err(damaged) => return Ok(Err(damaged)),
             Ok(stored) => stored,
         };
-        let has_bitmap = |tip: &&ObjectNo| request_objects.packed(**tip).is_some_and(|ix| bitmap.has(ix));
-        let with_bitmap = tips.iter().filter(has_bitmap).count() as u64;
         self.used.hits += stored;
         self.used.misses += walked_trees.len() as u64;
         self.used.pseudo_merges += merged;
-        self.used.roots_with_bitmap += with_bitmap;
-        self.used.roots_without_bitmap += tips.len() as u64 - with_bitmap;
         if stored > 0 || merged > 0 {
             let mut new = self.bits.clone();
             new.and_not(&self.marked);

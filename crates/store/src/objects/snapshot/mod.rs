@@ -375,7 +375,8 @@ impl Snapshot {
     }
 
     /// Whether an object without a number exists: a loose one, here or in an alternate, or one that has been
-    /// packed since. As in git, an empty file, which a power cut may leave, is none. Costs one directory listing per first byte and snapshot.
+    /// packed since. As in git, an empty file, which a power cut may leave, is none. Costs one directory listing
+    /// per first byte and snapshot, and a look at the file.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
         self.list_packs()?;
         let mut has_listed = false;
