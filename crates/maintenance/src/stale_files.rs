@@ -5,10 +5,10 @@
 //! | temporaries: `tmp_*`, `.tmp-*` (not a pack with its index, which is read) | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` and `shallow_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
 //! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
 //! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
-//! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
+//! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, `HEAD.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
 //!
-//! Nothing else is removed: not `index.lock`, `HEAD.lock`, `config.lock` or `shallow.lock`, which users
-//! may hold for any time. Ages are by this machine's clock: setting it forward by more than a day removes
+//! Nothing else is removed: not `index.lock`, `config.lock` or `shallow.lock`, which users may hold for any
+//! time. `HEAD.lock` belongs to a change of its branch, so pushes wait for it. Ages are by this machine's clock: setting it forward by more than a day removes
 //! locks still held.
 
 use std::path::{Path, PathBuf};
@@ -108,6 +108,7 @@ pub fn find(
         objects.join("info/commit-graph.lock"),
         objects.join("info/commit-graphs/commit-graph-chain.lock"),
         refs.join("packed-refs.lock"),
+        refs.join("HEAD.lock"),
     ] {
         search.lock(lock)?;
     }

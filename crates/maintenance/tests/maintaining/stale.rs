@@ -41,7 +41,7 @@ fn what_is_old_and_nobody_s_goes() {
         ("refs/heads/main.lock", Some(24)),
         ("packrace-bundles/tmp_bundle_abcdef", Some(24)),
         ("packrace-bundles/1-full.bundle", None),
-        ("HEAD.lock", None),
+        ("HEAD.lock", Some(24)),
         ("config.lock", None),
         ("index.lock", None),
         ("shallow.lock", None),
