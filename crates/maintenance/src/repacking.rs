@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
-use packrace_os::{durable, trace};
+use packrace_os::durable;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::{Repacked, Scope};
 use packrace_pack::maintain::{prune, server_info};
@@ -71,14 +71,9 @@ pub fn finish(
     check_sources(repository, request_objects, repacked)?;
     match finishing.multi_pack_index {
         MultiPackIndexMode::No => forget_multi_pack_index(request_objects, repacked, finishing.policy)?,
-        mode => {
-            let child = trace::child_inside(&git_command(mode, finishing));
-            trace::during(child, || match mode {
-                MultiPackIndexMode::Chain { split_factor } => {
-                    write_chain(repository, repacked, split_factor, finishing, progress)
-                }
-                _ => write_multi_pack_index(repository, repacked, finishing, progress),
-            })?;
+        MultiPackIndexMode::Single => write_multi_pack_index(repository, repacked, finishing, progress)?,
+        MultiPackIndexMode::Chain { split_factor } => {
+            write_chain(repository, repacked, split_factor, finishing, progress)?;
         }
     }
     if finishing.delete {
@@ -88,15 +83,6 @@ pub fn finish(
         update_server_info(repository, finishing.policy)?;
     }
     Ok(())
-}
-
-/// The command that git starts to write multi-pack-indexes, without what a progress, a preferred pack and files are.
-fn git_command(mode: MultiPackIndexMode, finishing: &Finishing) -> Vec<&'static str> {
-    let bitmap = finishing.bitmap.is_some().then_some("--bitmap");
-    let is_chain = matches!(mode, MultiPackIndexMode::Chain { .. });
-    let incremental = is_chain.then_some(["--incremental", "--no-write-chain-file"]);
-    let options = bitmap.into_iter().chain(incremental.into_iter().flatten());
-    ["git", "multi-pack-index", "write"].into_iter().chain(options).chain(["--stdin-packs"]).collect()
 }
 
 /// Deletes redundant packs, except those that have a `.keep` by now, and loose objects that are in packs.
