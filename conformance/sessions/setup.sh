@@ -654,7 +654,10 @@ setup git -C tree/sub symbolic-ref HEAD
 # needs git: 2.47
 # exits: 128 128 128 128 128 128 128 128
 history 3
-echo more >>dir1/file1
+# Of the same length, so that the file must be read whenever it was written.
+tr '[:alnum:]' x <dir1/file1 >other
+cat other >dir1/file1
+rm other
 export GIT_ATTR_NOSYSTEM=x
 git pack-objects --all --stdout -q </dev/null
 git repack -adq
