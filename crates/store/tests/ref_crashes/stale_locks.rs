@@ -39,7 +39,12 @@ fn git(world: &World, edits: &[RefEdit]) -> Result<(), String> {
     let output = child.wait_with_output().unwrap();
     let text = in_newest_words(&String::from_utf8(output.stderr).unwrap());
     let text = text.trim_end().strip_prefix("fatal: ").unwrap_or(&text);
-    if output.status.success() { Ok(()) } else { Err(text.to_owned()) }
+    // Git 2.47 names `HEAD`, which is locked for its reflog; git 2.55 names the branch that is changed.
+    let text = match edits.iter().any(|edit| edit.name == b"HEAD") {
+        true => text.to_owned(),
+        false => text.replace("cannot lock ref 'HEAD'", "cannot lock ref 'refs/heads/main'"),
+    };
+    if output.status.success() { Ok(()) } else { Err(text) }
 }
 
 /// All but directories, which are made for locks.
