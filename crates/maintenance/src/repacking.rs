@@ -257,7 +257,7 @@ fn forget_multi_pack_index(
     Ok(())
 }
 
-/// Removes dropped commits from the shallow boundary.
+/// Removes commits that are gone from the shallow boundary.
 fn forget_dropped_shallow(
     repository: &Repository,
     after: &RequestObjects,

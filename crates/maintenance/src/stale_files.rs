@@ -8,8 +8,8 @@
 //! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, `HEAD.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
 //!
 //! Nothing else is removed: not `index.lock`, `config.lock` or `shallow.lock`, which users may hold for any
-//! time. `HEAD.lock` belongs to a change of its branch, so pushes wait for it. Ages are by this machine's clock: setting it forward by more than a day removes
-//! locks still held.
+//! time. `HEAD.lock` is the lock of a ref: pushes to its branch take it. Ages are by this machine's clock: setting it
+//! forward by more than a day removes locks still held.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -247,6 +247,11 @@ pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
     Ok(Some(FileIdentity::of(&metadata)))
 }
 
+/// Whether there is a file at `path` that has no content.
+pub fn is_empty_file(path: &Path, role: Role) -> io::Result<bool> {
+    Ok(identity(path, role)?.is_some_and(|file| file.is_file && file.length == 0))
+}
+
 impl FileIdentity {
     /// Whether both are on one file system.
     pub fn is_on_file_system_of(&self, other: &FileIdentity) -> bool {

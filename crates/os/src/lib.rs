@@ -77,9 +77,9 @@ pub mod trace;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, FileOrLink, FollowedLinks, follow_links, free_bytes, identity,
-    is_absent, is_executable, is_loop, list_dir, mode, open_without_following, owner, read_file,
-    read_file_anywhere, read_file_or_link, read_file_without_following, read_link, read_regular_file,
-    real_path, reason, write_file,
+    is_absent, is_empty_file, is_executable, is_loop, list_dir, mode, open_without_following, owner,
+    read_file, read_file_anywhere, read_file_or_link, read_file_without_following, read_link,
+    read_regular_file, real_path, reason, write_file,
 };
 pub use held_dir::HeldDir;
 pub use map::{Mapped, Standing};

@@ -1,8 +1,9 @@
 use std::io;
 use std::path::Path;
 
-use super::{DiskChange, before_naming, done, remove_file, remove_unnamed, rename_to_free};
-use crate::count::{self, Op, Role};
+use super::{remove_file, remove_unnamed, rename_file, rename_to_free};
+use crate::count::Role;
+use crate::file::is_empty_file;
 use crate::interruption::UnnamedPath;
 
 /// A complete file under a temporary name.
@@ -41,12 +42,9 @@ pub fn rename_to_free_or_empty(from: &Path, to: &Path, role: Role) -> io::Result
     if rename_to_free(from, to, role)? {
         return Ok(true);
     }
-    if !crate::identity(to, role)?.is_some_and(|file| file.is_file && file.length == 0) {
-        return Ok(false);
+    let is_empty = is_empty_file(to, role)?;
+    if is_empty {
+        rename_file(from, to, role)?;
     }
-    before_naming(from, to)?;
-    count::add(role, Op::Rename, 0);
-    std::fs::rename(from, to)?;
-    done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
-    Ok(true)
+    Ok(is_empty)
 }

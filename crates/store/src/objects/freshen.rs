@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use packrace_object::oid;
 use packrace_os::count::Role;
-use packrace_os::{durable, identity};
+use packrace_os::{durable, is_empty_file};
 
 use crate::objects::numbers::PackIx;
 use crate::objects::snapshot::Snapshot;
@@ -81,10 +81,8 @@ impl Snapshot {
         }
         let paths = self.loose_paths(id).enumerate();
         let mut paths = paths.filter(|(number, _)| touched.may_have(self, *number, id)).map(|(_, path)| path);
-        let is_whole = |path: &Path| {
-            identity(path, Role::Objects).is_ok_and(|file| file.is_some_and(|file| file.length > 0))
-        };
-        let young = paths.find(|path| durable::touch(path, Role::Objects).is_ok() && is_whole(path));
+        let has_content = |path: &Path| is_empty_file(path, Role::Objects).is_ok_and(|is_empty| !is_empty);
+        let young = paths.find(|path| durable::touch(path, Role::Objects).is_ok() && has_content(path));
         young.map_or(Freshened::No, Freshened::Loose)
     }
 }

@@ -203,9 +203,9 @@ fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> R
     let mut next = Some(path.to_owned());
     let mut label = "do_read_index";
     while let Some(path) = next.take() {
-        let Some(bytes) = read(&path)? else { break };
         let _region = trace::region_with("index", label, &path);
         label = "shared/do_read_index";
+        let Some(bytes) = read(&path)? else { break };
         let found = IndexFile::decode(&bytes, repository.hash_kind())
             .map_err(|source| Reason::Index { path: path.clone(), source })?;
         ids.extend(found.named_objects());

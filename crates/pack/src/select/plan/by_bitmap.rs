@@ -64,8 +64,12 @@ pub(crate) fn or_stored(
         }
         match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
             Ok(false) => goes_on(commit),
-            found => {
-                used = found.and_then(|_| Ok(used? + 1));
+            Ok(true) => {
+                used = used.map(|used| used + 1);
+                false
+            }
+            Err(damaged) => {
+                used = Err(damaged);
                 false
             }
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use packrace_format::commit_graph::CommitGraph;
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped, clock, identity};
+use packrace_os::{FileIdentity, Mapped, clock, is_empty_file};
 
 use crate::error::Error;
 use crate::objects::accelerators;
@@ -382,8 +382,12 @@ impl Snapshot {
         let mut has_listed = false;
         for dir in &self.dirs {
             let lookup = dir.find_loose(id)?;
-            if lookup.is_found && !is_empty(&dir.loose_path(id)) {
-                return Ok(true);
+            if lookup.is_found {
+                let path = dir.loose_path(id);
+                if !is_empty_file(&path, Role::Objects).unwrap_or(false) {
+                    return Ok(true);
+                }
+                say_empty(&path);
             }
             has_listed |= lookup.has_listed;
         }
@@ -554,15 +558,6 @@ impl Snapshot {
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.set().copies(id)
     }
-}
-
-/// Whether the file of a loose object has no content.
-fn is_empty(path: &Path) -> bool {
-    let is_empty = identity(path, Role::Objects).is_ok_and(|file| file.is_some_and(|file| file.length == 0));
-    if is_empty {
-        say_empty(path);
-    }
-    is_empty
 }
 
 fn say_empty(path: &Path) {
