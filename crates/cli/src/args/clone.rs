@@ -42,7 +42,7 @@ pub struct CloneRepository {
     /// Ref format: files (the default) or reftable.
     #[arg(long, value_name = "FORMAT")]
     pub ref_format: Option<String>,
-    /// URL of the repository: http://, https:// or git://.
+    /// URL of the repository: http://, https:// or git://; others are for git.
     pub repository: Option<OsString>,
     /// The directory to create (default: a name from the URL).
     pub directory: Option<OsString>,

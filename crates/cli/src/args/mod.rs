@@ -66,7 +66,7 @@ use packrace_commands::Fatal;
 use packrace_commands::command_words::{
     add_default_addresses, command_position, end_options, expand_counts, join_cache_info, with_push,
 };
-use packrace_commands::left_to_git::{has_paths, is_log, is_signed_commit};
+use packrace_commands::left_to_git::{has_more_options, has_paths};
 use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
@@ -135,7 +135,7 @@ pub enum Command {
     Events(Box<EventsArgs>),
     /// Add file contents to the index (drop-in for git add).
     Add(Box<Add>),
-    /// Clone a repository without a work tree (drop-in for git clone --bare and --mirror).
+    /// Clone a repository (drop-in for git clone; git makes all but bare repositories from servers).
     Clone(Box<CloneRepository>),
     /// Write and verify commit-graphs (drop-in for git commit-graph).
     CommitGraph(CommitGraphArgs),
@@ -382,10 +382,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
             refusal::not_stored(&words[2..])
         }
         Err(error) => match refused(refusal::told_first(error, &argv), &argv) {
-            // What packrace has not of the options of `git log` and `git diff`, git has.
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
-                if is_log(words) || is_signed_commit(words) =>
-            {
+            Parsed::Answer { text, to_stdout: false, code: USAGE } if has_more_options(words) => {
                 Parsed::HandOver(Some(text))
             }
             // As it was typed.

@@ -181,7 +181,7 @@ fn settings_for_one_server_hold_for_that_one_only() {
     server.check(&format!("{knows}{user}"), &[], &http, 0);
     let path = format!("{knows}{user}useHttpPath = true\n");
     assert!(server.check(&path, &[], &http, 0).asked.contains(&"path=a.git".to_owned()));
-    let ended = server.ours("[http]\npinnedPubkey = sha256//x\n", &[], &http);
+    let ended = server.ours("[http]\npinnedPubkey = sha256//x\n", &[("PATH", "")], &http);
     let words = "fatal: http.pinnedpubkey is not supported; nothing is fetched without it\n";
     assert_eq!((ended.code, ended.said.as_str()), (Some(128), words));
 }

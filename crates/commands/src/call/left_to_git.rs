@@ -1,5 +1,5 @@
-//! Calls that git does, if there is one: commits that are to be signed, and lists and differences whose form packrace does not
-//! follow.
+//! Calls that git does, if there is one: clones that packrace cannot make, commits that are to be signed, and lists and
+//! differences whose form packrace does not follow.
 
 use std::ffi::OsString;
 
@@ -25,8 +25,13 @@ const KNOWN_OF_DIFF: [&str; 9] = [
     "wserrorhighlight",
 ];
 
+/// Whether git may have an option of this command line that packrace does not know.
+pub fn has_more_options(words: &[OsString]) -> bool {
+    is_log(words) || is_signed_commit(words) || words.first().is_some_and(|command| command == "clone")
+}
+
 /// Whether a command takes options of `git log` or `git diff`, of which git has more: `reflog show`, `stash list`, `stash show`.
-pub fn is_log(words: &[OsString]) -> bool {
+pub(super) fn is_log(words: &[OsString]) -> bool {
     let word = |at: usize| words.get(at).and_then(|word| word.to_str()).unwrap_or_default();
     match (word(0), word(1)) {
         ("stash", command) => matches!(command, "list" | "show"),
@@ -36,7 +41,7 @@ pub fn is_log(words: &[OsString]) -> bool {
 }
 
 /// Whether a commit is to be signed, which git does: only asked of options that packrace does not know.
-pub fn is_signed_commit(words: &[OsString]) -> bool {
+fn is_signed_commit(words: &[OsString]) -> bool {
     let is_signing = |word: &OsString| {
         let word = word.as_encoded_bytes();
         word.starts_with(b"-S") || word.starts_with(b"--gpg")

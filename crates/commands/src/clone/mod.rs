@@ -42,18 +42,19 @@ pub fn run(
     args: &CloneOptions,
     watch: impl FnOnce(Unfinished) -> Result<(), Fatal>,
 ) -> Result<(), Fatal> {
-    let Some(url) = &args.repository else {
+    let Some(typed) = &args.repository else {
         return Err(Fatal::usage("You must specify a repository to clone.\n").with_usage_of("clone"));
     };
     if !args.bare && !args.mirror {
-        return Err(Fatal::usage(
-            "clone: only --bare and --mirror are supported: packrace makes no work trees",
-        ));
+        let message = "clone: only --bare and --mirror are supported: packrace makes no work trees";
+        return Err(Fatal::usage(message).unless_git());
     }
     let (options, default_head) = init::bare_prototype(call, args.ref_format.as_deref())?;
     let config = Config::outside(&options.config)?;
+    let typed = typed.to_str().ok_or_else(|| Fatal::new("the URL is not UTF-8").unless_git())?;
+    let url = parsed(typed, &config)?;
     let refs = call.environment.ref_storage()?;
-    let place = CloneTarget::find(call, url, args.directory.as_deref())?;
+    let place = CloneTarget::find(call, typed.as_ref(), args.directory.as_deref())?;
     if !args.quiet {
         error_line!(call, "Cloning into bare repository '{}'...", place.shown);
     }
@@ -65,7 +66,8 @@ pub fn run(
     let job = CloneJob {
         args,
         call,
-        url: url.as_bytes(),
+        typed_url: typed,
+        url,
         origin,
         config,
         open: OpenOptions {
@@ -84,6 +86,15 @@ pub fn run(
     Ok(())
 }
 
+/// The URL; those that packrace does not know, or that need settings that it has not, are for git.
+fn parsed(typed: &str, config: &Config) -> Result<Url, Fatal> {
+    let url = Url::parse(typed).map_err(|error| Fatal::from(error).unless_git())?;
+    if url.scheme != Scheme::Git {
+        http_remote::leave_unsupported(config, &url)?;
+    }
+    Ok(url)
+}
+
 /// The name of the remote.
 fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     let configured = || config.string("clone.defaultRemoteName");
@@ -99,7 +110,9 @@ fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
 struct CloneJob<'a> {
     args: &'a CloneOptions,
     call: &'a Call,
-    url: &'a [u8],
+    /// As it was typed.
+    typed_url: &'a str,
+    url: Url,
     origin: Vec<u8>,
     /// Configuration from outside the new repository.
     config: Config,
@@ -112,8 +125,7 @@ struct CloneJob<'a> {
 
 impl CloneJob<'_> {
     fn run(self) -> Result<(), Fatal> {
-        let text = std::str::from_utf8(self.url).map_err(|_| Fatal::new("the URL is not UTF-8"))?;
-        let url = Url::parse(text)?;
+        let url = &self.url;
         let agent = self.call.environment.agent();
         let mut timeouts = Timeouts::default();
         timeouts.ipv6 = self.args.ipv6;
@@ -123,8 +135,8 @@ impl CloneJob<'_> {
         match url.scheme {
             Scheme::Git => {
                 let mut say = |text: &str| messages.verbose(text);
-                let connection = packrace_client::open_git(&url, timeouts, &mut say)?;
-                let first = packrace_client::git_request(&url)?;
+                let connection = packrace_client::open_git(url, timeouts, &mut say)?;
+                let first = packrace_client::git_request(url)?;
                 let connection = TracedConnection::new(self.call, connection, &first);
                 let mut remote = open(connection, &agent, timeouts)?;
                 self.take_from(&mut remote)?;
@@ -132,11 +144,11 @@ impl CloneJob<'_> {
                 Ok(())
             }
             Scheme::Http | Scheme::Https => {
-                http_remote::check_credentials_in_url(self.call, &self.config, text)?;
+                http_remote::check_credentials_in_url(self.call, &self.config, self.typed_url)?;
                 let remote = String::from_utf8_lossy(&self.origin);
-                let options = http_remote::options(self.call, &self.config, &url, &remote, timeouts)?;
+                let options = http_remote::options(self.call, &self.config, url, &remote, timeouts)?;
                 let mut source = http_remote::credentials(self.call, &self.config);
-                let connection = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
+                let connection = packrace_client::open_http(url, &options, &mut source, &mut messages)?;
                 let connection = TracedConnection::new(self.call, connection, &[]);
                 self.take_from(&mut open(connection, &agent, timeouts)?)
             }
@@ -199,7 +211,7 @@ impl CloneJob<'_> {
 
     /// Creates the repository without objects and refs.
     fn make(&self, hash: packrace_object::HashKind, head: &RemoteHead) -> Result<Repository, Fatal> {
-        let mut entries = vec![("url", self.url.to_vec())];
+        let mut entries = vec![("url", self.typed_url.into())];
         // A mirror has all refs anyway.
         if self.args.no_tags || self.args.mirror {
             entries.push(("tagOpt", b"--no-tags".to_vec()));
@@ -241,7 +253,7 @@ impl CloneJob<'_> {
             change: RefChange::Set(head::peel(*id, &mut objects)?),
             expected: Expected::Any,
             deref: false,
-            message: [b"clone: from ", self.url].concat().into(),
+            message: [b"clone: from ", self.typed_url.as_bytes()].concat().into(),
             force_log: false,
         };
         let prepared =

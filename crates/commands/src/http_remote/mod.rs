@@ -28,6 +28,18 @@ const NOT_THERE: [&str; 6] = [
     "sslcertpasswordprotected",
 ];
 
+/// Leaves the server of a URL to git if a setting must count that packrace does not have.
+pub(crate) fn leave_unsupported(config: &Config, url: &Url) -> Result<(), Fatal> {
+    let keys = matching(config, "http", url).into_iter().map(|(key, _)| key);
+    match keys.into_iter().find(|key| NOT_THERE.contains(&key.as_str())) {
+        Some(key) => {
+            let message = format!("http.{key} is not supported; nothing is fetched without it");
+            Err(Fatal::new(message).unless_git())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Options for the server of a URL (git-config, `http.*`). The named remote may have its own proxy.
 pub(crate) fn options(
     call: &Call,
@@ -59,11 +71,6 @@ pub(crate) fn options(
                 options.follows_redirects = initial || boolean("http.followRedirects", value.as_deref())?;
             }
             "proactiveauth" => options.is_proactive = proactive(text())?,
-            key if NOT_THERE.contains(&key) => {
-                return Err(Fatal::new(format!(
-                    "http.{key} is not supported; nothing is fetched without it"
-                )));
-            }
             _ => {}
         }
     }

@@ -303,11 +303,12 @@ fn a_directory_that_is_there() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name() {
+fn without_git_what_is_not_supported_is_refused_by_name() {
     let folder = Folder::new();
     let place = folder.place("place");
+    let clone = |args: &[&str]| packrace_with(&place, &[&["clone"], args].concat(), b"", &[("PATH", "")]);
     let check = |args: &[&str], expect: &str| {
-        let output = packrace(&place, &[&["clone"], args].concat(), "");
+        let output = clone(args);
         assert_eq!(output.status.code(), Some(129), "{args:?}");
         assert!(said(&output).starts_with(expect), "{args:?}: {}", said(&output));
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
@@ -325,12 +326,45 @@ fn what_is_not_supported_is_refused_by_name() {
     }
     check(&["--bare", "-c", "a.b=c", "git://127.0.0.1/a"], "error: unknown switch `c'\n");
     for url in ["ssh://u:p@a/b", "/a/b", "a:b", "git://u:p@a/b"] {
-        let output = packrace(&place, &["clone", "--bare", url, "x"], "");
+        let output = clone(&["--bare", url, "x"]);
         assert_eq!(output.status.code(), Some(128), "{url}");
         // Passwords never reach a terminal.
         let shown = url.replace("u:p@", "<redacted>@");
         assert!(said(&output).contains(&format!("fatal: unable to access '{shown}': ")), "{}", said(&output));
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    }
+}
+
+/// Work trees, other protocols and options that packrace does not have.
+#[test]
+fn git_does_the_others() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.served());
+    let url = format!("git://{}/a.git", server.git);
+    let path = folder.served().join("a.git").display().to_string();
+    let all = |output: &Output| (output.status.code(), text(&output.stdout), said(output));
+    let lines: [&[&str]; 7] = [
+        &[&url],
+        &["--depth=1", "--bare", &url],
+        &["--bare", "-c", "a.b=c", &url],
+        &["--mirror", "--filter=blob:none", &url],
+        &["--bare", &path],
+        &["--bare", "--nonsense", &url],
+        &["--bare", "a b", "c", "d"],
+    ];
+    for args in lines {
+        let words = [&["clone"], args].concat();
+        let [ours, theirs] = [packrace, stock_git].map(|run| {
+            let place = folder.place("place");
+            let output = run(&place, &words, "");
+            let clones = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path());
+            let state = |clone: PathBuf| {
+                let shown = ["for-each-ref", "log --all --oneline", "config --local --list", "ls-files"];
+                shown.map(|line| all(&stock_git(&clone, &line.split(' ').collect::<Vec<_>>(), "")))
+            };
+            (all(&output), clones.map(state).collect::<Vec<_>>())
+        });
+        assert_eq!(ours, theirs, "{args:?}");
     }
 }
 
