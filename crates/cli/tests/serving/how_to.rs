@@ -68,6 +68,11 @@ fn over_ssh() {
 }
 
 #[test]
+fn maintenance() {
+    check("maintenance.md");
+}
+
+#[test]
 fn bundles() {
     check("bundles.md");
 }
