@@ -536,6 +536,32 @@ git for-each-ref --format='%(ahead-behind:HEAD~1)' 2>/dev/null
 git pack-objects --all --stdout </dev/null 2>/dev/null
 rm .git/shallow
 
+## a shallow file that is damaged ends what follows the history, or serves it
+# exits: any
+# needs git: 2.55
+# masks: progress
+# state: no-fsck
+history 4
+stock tag -a -m one v1
+stock repack -dq
+commit new
+tree=$(stock rev-parse HEAD^{tree})
+cp .git/objects/pack/*.pack x.pack
+for damage in 'echo garbage >.git/shallow' 'echo >.git/shallow' "stock rev-parse HEAD~1 | sed 's/.$//' >.git/shallow"; do
+    eval "$damage"
+    for command in 'pack-objects -q --all x' 'repack -adq' 'repack -dq' 'repack -dq --geometric=2' 'for-each-ref' 'for-each-ref --format=%(objecttype)' 'for-each-ref --contains=HEAD' \
+        'for-each-ref --merged=HEAD' 'for-each-ref --format=%(ahead-behind:HEAD~1)' 'show-ref -d' 'show-ref --verify refs/heads/main' 'update-ref refs/tags/x v1' 'update-ref refs/heads/x HEAD~1' \
+        'update-ref -d refs/tags/x' 'symbolic-ref HEAD' 'write-tree' "commit-tree -m one $tree" "commit-tree -m one -p HEAD $tree" 'hash-object -w new' 'add new' 'update-index --refresh' 'stash list' \
+        'reflog exists HEAD' 'reflog delete HEAD@{1}' 'refs verify' 'index-pack x.pack' 'index-pack --strict x.pack' 'verify-pack x.pack' 'multi-pack-index write' 'multi-pack-index write --bitmap' \
+        'multi-pack-index verify' 'multi-pack-index expire' 'commit-graph write --reachable' 'upload-pack --advertise-refs .' 'receive-pack --advertise-refs .'; do
+        echo "$command"
+        git $command </dev/null 2>&1 >/dev/null | sed '/^$/d'
+    done
+    git push -q --force "file://$PWD" HEAD:refs/heads/other 2>/dev/null
+    git clone -q --bare "file://$PWD" to.git 2>/dev/null
+done
+rm -rf x* to.git .git/shallow
+
 ## settings of uploading that need values
 # needs git: 2.55
 # exits: 128 128 128 128

@@ -107,7 +107,7 @@ impl LoadedHistory {
     }
 
     fn read_links(&mut self, id: ObjectId) -> Result<Links, Fatal> {
-        let is_cut = self.snapshot.shallow().binary_search(&id).is_ok();
+        let is_cut = self.snapshot.shallow()?.binary_search(&id).is_ok();
         let snapshot = self.snapshot.clone();
         if let Some(graph) = snapshot.commit_graph()
             && let Some(position) = graph.position_of(&id)

@@ -297,7 +297,7 @@ fn checks(
     let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
     let rules = rules.transpose()?.map(Arc::new);
     let shallow = match repository.filter(|_| links) {
-        Some(repository) => repository.unlisted_snapshot()?.shallow().to_vec(),
+        Some(repository) => repository.unlisted_snapshot()?.shallow()?.to_vec(),
         None => Vec::new(),
     };
     let lists_links = match repository.filter(|_| args.promisor.is_some()) {

@@ -27,7 +27,7 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
         true => None,
         false => {
             let rules = strict_fsck_rules(args.strict.join(",").as_bytes(), repository.hash_kind())?;
-            let shallow = repository.unlisted_snapshot()?.shallow().to_vec();
+            let shallow = repository.unlisted_snapshot()?.shallow()?.to_vec();
             Some(Checks { rules: Some(Arc::new(rules)), links: true, shallow, ..Checks::default() })
         }
     };

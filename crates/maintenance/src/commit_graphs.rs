@@ -79,8 +79,8 @@ pub fn is_on(repository: &Repository) -> Result<bool, Error> {
 
 /// Whether a commit-graph can be written: it must not record parents that differ from those in the commits
 /// (git-commit-graph, "CAVEATS").
-pub fn is_possible(repository: &Repository, request_objects: &RequestObjects) -> bool {
-    request_objects.snapshot().shallow().is_empty() && !repository.has_grafts()
+pub fn is_possible(repository: &Repository, request_objects: &RequestObjects) -> Result<bool, Error> {
+    Ok(request_objects.snapshot().shallow()?.is_empty() && !repository.has_grafts())
 }
 
 /// Writes everything reachable from `tips`, in `object_dir`, which the repository uses, or in its own.

@@ -87,7 +87,7 @@ impl<'a> ReflogExpiry<'a> {
             tips.extend(self.commit(tip)?);
         }
         let reachable = self.ancestors(tips)?;
-        let shallow = self.repository.snapshot()?.shallow().iter().copied().collect();
+        let shallow = self.repository.snapshot()?.shallow()?.iter().copied().collect();
         self.sound = Some(SoundCommits { reachable, shallow, complete: HashSet::new() });
         Ok(self)
     }

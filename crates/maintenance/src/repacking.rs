@@ -263,7 +263,7 @@ fn forget_dropped_shallow(
     after: &RequestObjects,
     policy: WritePolicy,
 ) -> Result<(), Error> {
-    let shallow = after.snapshot().shallow();
+    let shallow = after.snapshot().shallow()?;
     let mut kept = String::new();
     let mut is_changed = false;
     for id in shallow {

@@ -358,8 +358,8 @@ fn shallow_boundaries() {
         std::fs::read_to_string(repo.path().join("shallow")).unwrap().lines().map(str::to_owned).collect();
     expect.sort();
     let shallow = |options: &OpenOptions| {
-        let snapshot = Repository::open(repo.path(), options).unwrap().snapshot();
-        snapshot.map(|snapshot| snapshot.shallow().iter().map(ObjectId::to_string).collect::<Vec<_>>())
+        let snapshot = Repository::open(repo.path(), options).unwrap().snapshot().unwrap();
+        snapshot.shallow().map(|shallow| shallow.iter().map(ObjectId::to_string).collect::<Vec<_>>())
     };
     assert!(!expect.is_empty());
     assert_eq!(shallow(&OpenOptions::default()).unwrap(), expect);

@@ -134,7 +134,7 @@ impl Plan {
             error_line!(call, "{text}");
             return Ok(());
         }
-        if !commit_graphs::is_possible(repository, &request_objects) {
+        if !commit_graphs::is_possible(repository, &request_objects)? {
             return Ok(());
         }
         let tips = match named {

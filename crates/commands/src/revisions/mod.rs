@@ -424,7 +424,7 @@ impl<'a> Revisions<'a> {
     /// A commit, without parents where the history is cut off.
     fn parsed(&self, id: &ObjectId, content: &[u8]) -> Result<Commit, Fatal> {
         let mut commit = parse_commit(content, id.kind()).map_err(Fatal::new)?;
-        if self.snapshot.shallow().binary_search(id).is_ok() || self.cut.contains(id) {
+        if self.snapshot.shallow()?.binary_search(id).is_ok() || self.cut.contains(id) {
             commit.parents.clear();
         }
         Ok(commit)

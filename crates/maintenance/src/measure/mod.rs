@@ -36,7 +36,7 @@ pub fn measure(
         bitmap: bitmap(&snapshot, now),
         refs: refs(repository)?,
         stale: stale_files::find(repository, now, None)?.facts(),
-        is_shallow: !snapshot.shallow().is_empty() || repository.has_grafts(),
+        is_shallow: !snapshot.shallow()?.is_empty() || repository.has_grafts(),
         borrows: !repository.borrowed_object_dirs().is_empty(),
         graph_files: GraphFiles::open(repository, None)?.layers().len() as u64,
         ..Facts::default()

@@ -100,7 +100,7 @@ fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error>
     }
     (means.past_refs)();
     let request_objects = RequestObjects::new(repository.snapshot()?);
-    if !commit_graphs::is_possible(repository, &request_objects) {
+    if !commit_graphs::is_possible(repository, &request_objects)? {
         return Ok(());
     }
     let tips = commit_graphs::ref_tips(repository, &request_objects, means.progress)?;

@@ -134,7 +134,7 @@ impl<'a> RepackTask<'a> {
         let snapshot = self.request_objects.snapshot();
         let is_possible = self.settings.bitmaps
             && self.repository.borrowed_object_dirs().is_empty()
-            && snapshot.shallow().is_empty()
+            && snapshot.shallow()?.is_empty()
             && !snapshot.packs().iter().any(Pack::is_promisor)
             && !self.repository.has_grafts();
         match is_possible {

@@ -169,7 +169,7 @@ impl Spread<'_> {
     fn run(mut self, tips: Vec<(ObjectNo, usize)>) -> Result<Islands, Error> {
         let request_objects = self.request_objects;
         let mut cut = HashSet::new();
-        for id in request_objects.snapshot().shallow() {
+        for id in request_objects.snapshot().shallow()? {
             cut.extend(request_objects.find(id)?);
         }
         let mut commits = Commits::new(request_objects, cut, self.progress);

@@ -135,7 +135,7 @@ impl<'a> Check<'a> {
         progress: &'a dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut cut = HashSet::new();
-        for id in question.shallow.iter().chain(request_objects.snapshot().shallow()) {
+        for id in question.shallow.iter().chain(request_objects.snapshot().shallow()?) {
             cut.extend(request_objects.find(id)?);
         }
         let trusted = question.trusted.iter().copied().collect();

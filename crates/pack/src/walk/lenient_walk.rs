@@ -116,7 +116,7 @@ impl<'a> LenientWalk<'a> {
                 let is_visited = !self.unpacked || self.request_objects.packed(ix).is_none();
                 next.extend(is_visited.then_some((commit.tree, None)));
                 let id = self.request_objects.id(ix);
-                if self.request_objects.snapshot().shallow().binary_search(&id).is_err() {
+                if self.request_objects.snapshot().shallow()?.binary_search(&id).is_err() {
                     next.extend(commit.parents.into_iter().map(|parent| (parent, None)));
                 }
             }

@@ -59,7 +59,7 @@ pub fn boundary(
     progress: &dyn ProgressSink,
 ) -> Result<Boundary, Error> {
     let mut own = HashSet::new();
-    for id in request_objects.snapshot().shallow() {
+    for id in request_objects.snapshot().shallow()? {
         own.extend(request_objects.find(id)?);
     }
     let is_shallow_here = !own.is_empty();

@@ -123,7 +123,7 @@ impl BundleUpkeep<'_> {
         let files = BundleFiles::list(self.repository)?;
         let request_objects = Arc::new(RequestObjects::new(self.repository.snapshot()?));
         let mut found = FoundBundles { files, headers: Vec::new(), tips: BundleRefs::new(), request_objects };
-        if self.rules.apply_to(self.repository.config())? && self.is_possible(&found.request_objects) {
+        if self.rules.apply_to(self.repository.config())? && self.is_possible(&found.request_objects)? {
             let refs = self.repository.refs().snapshot(&PREFIXES)?;
             let tips = BundleTips::of(self.repository, &refs, &found.request_objects)?;
             let headers = found.files.headers().inspect_err(|why| tracing::warn!("unusable bundle: {why}"));
@@ -141,13 +141,13 @@ impl BundleUpkeep<'_> {
     }
 
     /// Whether a bundle can hold this repository: all objects are there, and there are not too many.
-    fn is_possible(&self, request_objects: &RequestObjects) -> bool {
+    fn is_possible(&self, request_objects: &RequestObjects) -> Result<bool, Error> {
         let snapshot = request_objects.snapshot();
         let bytes: u64 = snapshot.packs().iter().map(|pack| pack.bytes().len() as u64).sum();
-        snapshot.shallow().is_empty()
+        Ok(snapshot.shallow()?.is_empty()
             && !self.repository.has_grafts()
             && !snapshot.packs().iter().any(Pack::is_promisor)
-            && bytes <= self.rules.max_bytes
+            && bytes <= self.rules.max_bytes)
     }
 
     fn next_step(&self, found: &FoundBundles) -> Result<BundleStep, Error> {

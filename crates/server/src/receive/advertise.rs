@@ -61,7 +61,7 @@ pub(super) fn refs(
     if let Some(capabilities) = capabilities {
         advertisement::write_v0_no_refs(lines.out, &capabilities, offer.hash);
     }
-    for id in call.subject.repository.unlisted_snapshot()?.shallow() {
+    for id in call.subject.repository.unlisted_snapshot()?.shallow()? {
         advertisement::write_v0_shallow(lines.out, id);
     }
     refs.check_unchanged()?;

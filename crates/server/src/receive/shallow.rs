@@ -27,7 +27,7 @@ impl NewShallow {
         let mut ids = Vec::new();
         let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
         for id in named {
-            if snapshot.shallow().binary_search(id).is_ok() || !snapshot.contains(id)? {
+            if snapshot.shallow()?.binary_search(id).is_ok() || !snapshot.contains(id)? {
                 continue;
             }
             let object = reader.read(id)?;
@@ -63,7 +63,7 @@ impl NewShallow {
         let Some(snapshot) = snapshot else { return Ok(()) };
         trace::shallow("remove_nonexistent_theirs_shallow");
         for id in named {
-            if snapshot.shallow().binary_search(id).is_err() && snapshot.contains(id)? {
+            if snapshot.shallow()?.binary_search(id).is_err() && snapshot.contains(id)? {
                 trace::shallow("assign_shallow_commits_to_refs");
                 if !is_allowed {
                     trace::shallow("post_assign_shallow");

@@ -170,7 +170,7 @@ fn options(
         Some(rules) => Some(Checks {
             rules: Some(Arc::new(rules)),
             links: !is_cut,
-            shallow: view.unlisted_snapshot()?.shallow().to_vec(),
+            shallow: view.unlisted_snapshot()?.shallow()?.to_vec(),
             ..Checks::default()
         }),
         None => None,

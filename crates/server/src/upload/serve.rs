@@ -136,7 +136,7 @@ impl<'a> Upload<'a> {
             allow_tip: settings.allow_tip,
             allow_reachable: settings.allow_reachable,
             allow_filter: settings.allow_filter,
-            is_shallow: !snapshot.shallow().is_empty(),
+            is_shallow: !snapshot.shallow()?.is_empty(),
             features,
             limits: RequestLimits::default(),
         };

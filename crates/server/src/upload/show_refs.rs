@@ -49,7 +49,7 @@ impl Upload<'_> {
             if let Some(capabilities) = capabilities {
                 advertisement::write_v0_no_refs(lines.out, &capabilities, config.hash);
             }
-            for id in request_objects.snapshot().shallow() {
+            for id in request_objects.snapshot().shallow()? {
                 advertisement::write_v0_shallow(lines.out, id);
             }
             lines.out.extend_from_slice(pkt_line::FLUSH);

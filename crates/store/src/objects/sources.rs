@@ -15,8 +15,8 @@ pub(crate) struct Sources {
     pub(crate) hash: HashKind,
     pub(crate) objects: PathBuf,
     pub(crate) extra_objects: Vec<PathBuf>,
-    /// The shallow boundary, sorted.
-    pub(crate) shallow: Vec<ObjectId>,
+    /// The shallow boundary, sorted, or why it cannot be read.
+    pub(crate) shallow: Result<Vec<ObjectId>, Arc<Error>>,
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,

@@ -327,13 +327,11 @@ impl Repository {
 
     /// As above, but packs are listed only when the first object is requested.
     pub fn unlisted_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
-        let shallow = self.read_shallow()?;
-        let has_grafts = self.has_grafts();
-        let use_commit_graph =
-            shallow.is_empty() && !has_grafts && self.config.boolean("core.commitGraph")?.unwrap_or(true);
+        let shallow = self.read_shallow().map_err(Arc::new);
+        let is_whole = shallow.as_ref().is_ok_and(Vec::is_empty) && !self.has_grafts();
+        let use_commit_graph = is_whole && self.config.boolean("core.commitGraph")?.unwrap_or(true);
         let use_multi_pack_index = self.config.boolean("core.multiPackIndex")?.unwrap_or(true);
-        let use_bitmap =
-            self.config.boolean("pack.useBitmaps")?.unwrap_or(true) && shallow.is_empty() && !has_grafts;
+        let use_bitmap = self.config.boolean("pack.useBitmaps")?.unwrap_or(true) && is_whole;
         let sources = Sources {
             hash: self.hash,
             objects: self.object_dir.clone(),

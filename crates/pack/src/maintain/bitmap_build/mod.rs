@@ -101,7 +101,7 @@ pub fn build(
     options: &BitmapOptions,
     progress: &dyn ProgressSink,
 ) -> Result<BuiltBitmap, Error> {
-    if !request_objects.snapshot().shallow().is_empty() {
+    if !request_objects.snapshot().shallow()?.is_empty() {
         tracing::warn!("disabling bitmap writing, as the history is shallow");
         return Ok(BuiltBitmap::Shallow);
     }

@@ -88,7 +88,7 @@ pub(super) fn lay_out(
     let finds_bases_by_name =
         objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
     let may_lack = request.missing.is_lenient();
-    let is_complete = !may_lack && request.shallow.is_empty() && snapshot.shallow().is_empty();
+    let is_complete = !may_lack && request.shallow.is_empty() && snapshot.shallow()?.is_empty();
     let may_use_bitmap = is_complete && snapshot.has_bitmap_files();
     let asks_bitmap_for_had =
         may_use_bitmap && request.thin && request.filter.is_none() && !found.is_by_bitmap;

@@ -301,7 +301,7 @@ fn find_filtered(
     progress: &dyn ProgressSink,
 ) -> Result<(MarkedObjects, Names), Error> {
     let mut cut: HashSet<ObjectNo> = HashSet::new();
-    for id in request.shallow.iter().chain(request_objects.snapshot().shallow()) {
+    for id in request.shallow.iter().chain(request_objects.snapshot().shallow()?) {
         cut.extend(request_objects.find(id)?);
     }
     let may_use_bitmap = cut.is_empty() && !request.unpacked && request_objects.snapshot().has_bitmap_files();
@@ -385,7 +385,7 @@ pub(crate) fn reach(
     progress: &dyn ProgressSink,
 ) -> Result<(Marks, Names), Error> {
     let mut cut: HashSet<ObjectNo> = HashSet::new();
-    for id in request_objects.snapshot().shallow() {
+    for id in request_objects.snapshot().shallow()? {
         cut.extend(request_objects.find(id)?);
     }
     let mut commits = Commits::new(request_objects, cut, progress);

@@ -51,7 +51,7 @@ impl Negotiation {
         progress: &dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut cut_at = HashSet::new();
-        for id in request_objects.snapshot().shallow().iter().chain(cut) {
+        for id in request_objects.snapshot().shallow()?.iter().chain(cut) {
             cut_at.extend(request_objects.find(id)?);
         }
         let mut commits = Commits::new(request_objects, cut_at, progress);

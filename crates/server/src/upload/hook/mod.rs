@@ -89,7 +89,7 @@ impl HookCall {
                 shallow.push(*id);
             }
         }
-        shallow.extend_from_slice(request_objects.snapshot().shallow());
+        shallow.extend_from_slice(request_objects.snapshot().shallow()?);
         shallow.sort_unstable();
         shallow.dedup();
 

@@ -121,7 +121,7 @@ impl Snapshot {
             hash,
             objects: PathBuf::new(),
             extra_objects: Vec::new(),
-            shallow: Vec::new(),
+            shallow: Ok(Vec::new()),
             use_commit_graph: false,
             use_multi_pack_index: false,
             use_bitmap: false,
@@ -214,7 +214,7 @@ impl Snapshot {
         let Sources { hash, objects, extra_objects, shallow, .. } = sources;
         let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = sources;
         let attributes = &self.attributes;
-        (hash, objects, extra_objects, shallow).hash(hasher);
+        (hash, objects, extra_objects, shallow.as_ref().ok()).hash(hasher);
         (use_commit_graph, use_multi_pack_index, use_bitmap).hash(hasher);
         (&attributes.outside, &attributes.tree, &attributes.info, attributes.folds_case).hash(hasher);
         self.dirs.len().hash(hasher);
@@ -266,9 +266,11 @@ impl Snapshot {
         first.into_iter().chain(all.iter().copied().filter(move |pack| Some(*pack) != first))
     }
 
-    /// The shallow boundary of this repository's own history.
-    pub fn shallow(&self) -> &[ObjectId] {
-        &self.shared.sources.shallow
+    /// The shallow boundary of this repository's own history. Its file may be damaged, which, as in git, only those learn who
+    /// need it.
+    pub fn shallow(&self) -> Result<&[ObjectId], Error> {
+        let shallow = self.shared.sources.shallow.as_deref();
+        shallow.map_err(|error| Error::caused(error.kind(), error.to_string(), error.clone()))
     }
 
     /// The commit-graph, if there is one that may be used: not if objects are replaced. Opened and checked on first use.
