@@ -19,11 +19,11 @@ git repack -a --write-b -q -d
 ## one that begins several options
 # exits: 129 129 129 129 129
 repository
-git repack --write >/dev/null
-git for-each-ref --s >/dev/null
-git pack-refs --no-a >/dev/null
-git show-ref --hea >/dev/null
-git hash-object --std >/dev/null </dev/null
+git repack --write
+git for-each-ref --s
+git pack-refs --no-a
+git show-ref --hea
+git hash-object --std </dev/null
 
 ## the last word counts
 # exits: 1
@@ -176,6 +176,34 @@ git --config-env=core.abbrev=NONE show-ref
 git --config-env=core.abbrev= show-ref
 git --config-env=core.abbrev show-ref
 NONSENSE=x git --config-env=core.abbrev=NONSENSE show-ref --abbrev
+
+## names of settings with an equals sign, from variables
+# exits: 128
+history 1
+git update-ref refs/heads/a=b HEAD
+HERE=. MAIN=refs/heads/main
+export HERE MAIN
+git --config-env=branch.a=b.remote=HERE --config-env branch.a=b.merge=MAIN for-each-ref --format='%(refname) %(upstream)'
+printf '#!/bin/sh\n[ "$1" = preparing ] || echo "$GIT_CONFIG_PARAMETERS" >&2\n' >.git/hooks/reference-transaction
+chmod +x .git/hooks/reference-transaction
+git -c a.b=c=d --config-env=e.f=g.h=HERE update-ref refs/heads/x HEAD
+git --config-env=a=b.c=HERE show-ref
+
+## names of settings that are none
+# needs git: 2.55
+# exits: any
+history 1
+for name in a a=x .a=x a.=x a.b.=x a_.b=x a.b_=x a.1=x a.b.1c=x 'a.b
+c=x' 'a.b
+c.d=x' a..b=x a.b.c-d=x; do
+    git -c "$name" for-each-ref
+    GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=${name%=*} GIT_CONFIG_VALUE_0=x git for-each-ref
+    GIT_CONFIG_PARAMETERS="'${name%=*}'='x'" git for-each-ref
+done
+for count in x 1 99999999999; do
+    GIT_CONFIG_COUNT=$count git for-each-ref
+done
+GIT_CONFIG_PARAMETERS="'a.b" git for-each-ref
 
 ## no hints
 # needs git: 2.55
@@ -586,14 +614,16 @@ for command in unpack-objects index-pack; do
 done
 git stash --bogus 2>&1 | sed '/^$/,$d'
 git stash push --bogus 2>&1 | sed '/^$/,$d'
-## abbreviations that mean several options: the last two in git's order are named
+## abbreviations that mean several options: the last two in git's order are named, above how the command is used
 # needs git: 2.55
-# exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129
+# exits: any
 history 1
 for options in 'stash push --a' 'stash push --i' 'stash pop --n' 'refs verify --n' 'init --n' 'init --s' 'pack-objects --a' 'pack-objects --no-wr' 'pack-objects --u' 'pack-objects --no-' \
     'repack --w' 'repack --c' 'update-index --in' 'update-index --r' 'commit-graph write --s' 'commit-graph --no-' 'multi-pack-index write --b' 'for-each-ref --no-s' 'add --no-i' 'add --n' \
-    'show-ref --no-h' 'upload-pack --s' 'receive-pack --no-s' 'hash-object --s' 'update-ref --n'; do
-    git $options </dev/null >/dev/null
+    'show-ref --no-h' 'upload-pack --s' 'receive-pack --no-s' 'receive-pack --no-' 'hash-object --s' 'update-ref --n' 'stash --a' 'stash drop --no-' 'refs list --s' 'reflog expire --no-' \
+    'for-each-ref --merged=nope --s' 'for-each-ref --s --merged=nope' 'commit-tree -p nope --no-' 'update-index new --in' 'show-ref --h' '-C / add --n'; do
+    echo "$options"
+    git $options </dev/null | sed '/^$/,$d'
 done
 
 ## options by the names that were typed, and letters that are none
@@ -675,6 +705,11 @@ pack-objects --index-version=zz
 pack-objects --stdin-packs=zz
 repack --filter=zz
 repack --write-midx=zz
+repack --window=zz
+repack --window-memory=zz
+repack --depth=zz
+repack --threads=zz
+repack --name-hash-version=zz
 maintenance run --task=zz
 init --shared=zz
 index-pack --index-version=zz
@@ -683,7 +718,9 @@ index-pack --strict=zz
 pack-refs --include
 multi-pack-index write --refs-snapshot
 EOF
-for words in 'new --chmod=x' 'new --index-version=x' 'new --bogus' '--add new --bogus' '--add new --chmod=x' '--add new gone --bogus'; do
+for words in 'new --chmod=x' 'new --index-version=x' 'new --bogus' '--add new --bogus' '--add new --chmod=x' '--add new gone --bogus' \
+    '--cacheinfo=x --bogus' '--bogus --cacheinfo=x' 'new --cacheinfo=x' '--unresolve --bogus' '--bogus --unresolve' '--unresolve new --bogus' '--unr --chmod=x' '--unresolve -- new' \
+    '--unresolve --' '--unresolve=x' '--again --bogus' '--ag --chmod=x' '-g --bogus' '-qg --bogus' '--again -- new' '--again new -h'; do
     echo "$words"
     git update-index $words
 done

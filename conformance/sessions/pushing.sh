@@ -132,6 +132,25 @@ stock -C to.git config receive.fsckObjects true
 bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock rev-parse HEAD^{tree})" | stock hash-object -t commit --literally -w --stdin)
 git push to.git "$bad":refs/heads/bad
 
+## a server that takes no thin pack
+history 3
+seq 3000 >big
+stock add big
+stock commit -qm big
+stock init -q --bare to.git
+stock push -q to.git main
+echo more >>big
+stock commit -qam more
+printf '#!/bin/sh\nexec git -c "receive.unpackLimit=$LIMIT" receive-pack --reject-thin-pack-for-testing "$@"\n' >strict
+chmod +x strict
+export LIMIT=1
+stock push -q --receive-pack=./strict to.git main:one
+stock push -q --no-thin --receive-pack=./strict to.git main:one
+commit new
+export LIMIT=100
+stock push -q --receive-pack=./strict to.git main:two
+rm strict
+
 ## a server that is full
 # differs: the limit is told, and the log of the server hears of it
 # exits: 1

@@ -110,19 +110,11 @@ fn run<C: Commands>() -> ExitCode {
                 trace,
             )
         }
-        Parsed::Answer { text, to_stdout, code } => {
+        Parsed::Answer { text, shown, code } => {
             let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
             let misplaced = if code == 0 { None } else { misplaced(&argv) };
-            let (text, to_stdout, code) = match misplaced {
-                Some(fatal) => (String::from_utf8_lossy(&fatal.text()).into_owned(), false, fatal.code),
-                None => (text, to_stdout, code),
-            };
-            // The reader may be gone, as with `| head`.
-            let _ = match to_stdout {
-                true => write!(std::io::stdout(), "{text}"),
-                false => write!(std::io::stderr(), "{text}"),
-            };
-            (code, trace)
+            let ended = misplaced.unwrap_or_else(|| Fatal::silent(code).after(text).showing(shown));
+            (tell(&ended, ""), trace)
         }
     };
     if let Some(path) = &reports.io_report
@@ -220,12 +212,17 @@ fn execute<C: Commands>(
                 trace.error(&fatal.message);
             }
             let usage = fatal.usage_of.map(|command| format!("{}\n", C::usage_of(command).trim_end()));
-            let text = [fatal.text(), usage.unwrap_or_default().into_bytes()].concat();
-            // If standard error is closed, the message is lost.
-            let _ = std::io::stderr().write_all(&text);
-            fatal.code
+            tell(&fatal, &usage.unwrap_or_default())
         }
     }
+}
+
+/// Prints what a program ends with, and its usage: the exit code.
+fn tell(ended: &Fatal, usage: &str) -> u8 {
+    // Who would read it may be gone, as with `| head`.
+    let _ = std::io::stderr().write_all(&[&ended.text(), usage.as_bytes()].concat());
+    let _ = std::io::stdout().write_all(ended.shown.as_bytes());
+    ended.code
 }
 
 impl Commands for Service {

@@ -1,11 +1,14 @@
 //! Values of options that can be judged without a repository. Git reads a command line from left to right, so a bad value is told
 //! before anything that is wrong behind it. Most functions return the value as it was typed; all refuse in git's words.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 
 use packrace_object::fsck::Severities;
 use packrace_store::publish::Sharing;
 
+use crate::call::config_parameters::split_assignment;
 use crate::call::fatal::Fatal;
 use crate::commit_graph::{expiry_time, named_split};
 use crate::for_each_ref::is_colored;
@@ -62,6 +65,27 @@ pub fn executable(text: &str) -> Result<bool, Fatal> {
     }
 }
 
+/// `--cacheinfo` of `update-index`: what `command_words::join_cache_info` has joined.
+pub fn cache_info(joined: OsString) -> Result<Vec<u8>, Fatal> {
+    match joined.as_bytes() {
+        [0, joined @ ..] => Ok(joined.to_vec()),
+        _ => Err(Fatal::refused("option `cacheinfo' takes no value")),
+    }
+}
+
+/// `--schedule` of `maintenance run`.
+pub fn frequency(text: &str) -> Result<String, Fatal> {
+    match ["hourly", "daily", "weekly"].iter().any(|known| text.eq_ignore_ascii_case(known)) {
+        true => Ok(text.to_owned()),
+        false => Err(Fatal::new(format!("unrecognized --schedule argument '{text}'"))),
+    }
+}
+
+/// `--no-schedule` of `maintenance run`.
+pub fn no_frequency(_: &str) -> Result<bool, Fatal> {
+    Err(Fatal::new("--no-schedule is not allowed"))
+}
+
 /// `--task` of `maintenance`.
 pub fn task(text: &str) -> Result<String, Fatal> {
     let task = text.to_owned();
@@ -104,22 +128,24 @@ pub fn midx_mode(text: &str) -> Result<String, Fatal> {
     is_incremental(text).map(|_| text.to_owned())
 }
 
+/// `-c`, before the command.
+pub fn setting(text: &str) -> Result<(String, Option<String>), Infallible> {
+    Ok(split_assignment(text))
+}
+
 /// The setting that `NAME=VARIABLE` describes. The last `=` separates the two.
 pub fn setting_of_variable(
     text: &str,
     variables: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<String, String> {
+) -> Result<(String, Option<String>), String> {
     let Some((name, variable)) = text.rsplit_once('=') else {
         return Err(format!("invalid config format: {text}"));
     };
     if variable.is_empty() {
         return Err(format!("missing environment variable name for configuration '{name}'"));
     }
-    if name.contains('=') {
-        return Err(format!("--config-env does not support names with '=': '{name}'"));
-    }
     match variables(variable) {
-        Some(value) => Ok(format!("{name}={}", value.to_string_lossy())),
+        Some(value) => Ok((name.to_owned(), Some(value.to_string_lossy().into_owned()))),
         None => Err(format!("missing environment variable '{variable}' for configuration '{name}'")),
     }
 }

@@ -50,6 +50,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         pusher: None,
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
+        reject_thin_packs: args.reject_thin_packs,
         hooks: HooksFrom::Repository,
         faults: Some(messages.clone()),
         messages,

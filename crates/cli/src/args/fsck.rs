@@ -38,7 +38,7 @@ impl FromArgMatches for FsckArgs {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.0.strict = matches.get_many::<String>("strict").is_some();
-        let texts = in_order(matches, &["strict", "fsck_objects"]);
+        let texts: Vec<String> = in_order(matches, &["strict", "fsck_objects"]);
         self.0.settings = (!texts.is_empty()).then(|| texts.join(","));
         Ok(())
     }

@@ -10,6 +10,9 @@ use packrace_commands::options::GlobalOptions;
 
 use super::Command;
 
+/// A name and a value.
+type Setting = (String, Option<String>);
+
 /// Options that stand before the command, as in git.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Globals {
@@ -17,11 +20,11 @@ pub struct Globals {
     #[arg(short = 'C', value_name = "PATH")]
     pub directories: Vec<PathBuf>,
     /// Set a configuration variable for this run; without =VALUE, to true.
-    #[arg(short = 'c', value_name = "NAME[=VALUE]")]
-    pub config: Vec<String>,
+    #[arg(short = 'c', value_name = "NAME[=VALUE]", value_parser = option_values::setting)]
+    pub config: Vec<Setting>,
     /// Set a configuration variable for this run to the value of an environment variable.
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = from_variable)]
-    pub config_env: Vec<String>,
+    pub config_env: Vec<Setting>,
     /// Path of the repository, for commands without a repository argument.
     #[arg(long, value_name = "PATH")]
     pub git_dir: Option<PathBuf>,
@@ -146,12 +149,12 @@ where
 }
 
 /// The values of several options, in the order in which they were typed.
-pub fn in_order(matches: &ArgMatches, names: &[&str]) -> Vec<String> {
-    let mut found: Vec<(usize, String)> = names.iter().flat_map(|name| placed(matches, name)).collect();
-    found.sort_unstable();
+pub fn in_order<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, names: &[&str]) -> Vec<T> {
+    let mut found: Vec<(usize, T)> = names.iter().flat_map(|name| placed(matches, name)).collect();
+    found.sort_unstable_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, value)| value).collect()
 }
 
-fn from_variable(text: &str) -> Result<String, String> {
+fn from_variable(text: &str) -> Result<Setting, String> {
     option_values::setting_of_variable(text, &|name| std::env::var_os(name))
 }

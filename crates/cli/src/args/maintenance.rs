@@ -71,10 +71,10 @@ pub struct MaintenanceRun {
     #[arg(long)]
     pub dry_run: bool,
     /// Done by git, if it is installed.
-    #[arg(long, value_name = "FREQUENCY", num_args = 0..=1)]
-    pub schedule: Option<Option<String>>,
-    #[arg(long, hide = true)]
-    pub no_schedule: bool,
+    #[arg(long, value_name = "FREQUENCY", allow_hyphen_values = true, value_parser = option_values::frequency)]
+    pub schedule: Option<String>,
+    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = option_values::no_frequency)]
+    pub no_schedule: Option<bool>,
     /// Run in the background.
     #[arg(long, overrides_with = "no_detach")]
     pub detach: bool,
@@ -110,9 +110,6 @@ impl TryFrom<Maintenance> for MaintenanceOptions {
     fn try_from(args: Maintenance) -> Result<Self, Fatal> {
         let refused = |what: &str| Err(Fatal::usage(format!("`{what}' is not supported")).unless_git());
         Ok(match args.command {
-            MaintenanceCommand::Run(MaintenanceRun { no_schedule: true, .. }) => {
-                return Err(Fatal::new("--no-schedule is not allowed"));
-            }
             MaintenanceCommand::Run(args) => {
                 if args.schedule.is_some() {
                     return refused("--schedule");

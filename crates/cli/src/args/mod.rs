@@ -70,6 +70,8 @@ use packrace_commands::left_to_git::{has_more_options, has_paths};
 use packrace_commands::numbers;
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
+use crate::FATAL;
+
 /// Exit code for a command line that makes no sense.
 pub const USAGE: u8 = 129;
 
@@ -237,7 +239,9 @@ pub struct UploadPack {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args = taken_back(&["skip_connectivity_check", "stateless_rpc", "http_backend_info_refs"]))]
+#[command(args = taken_back(&[
+    "skip_connectivity_check", "reject_thin_pack_for_testing", "stateless_rpc", "http_backend_info_refs",
+]))]
 pub struct ReceivePack {
     /// Show no progress.
     #[arg(short, long, overrides_with = "no_quiet")]
@@ -254,6 +258,8 @@ pub struct ReceivePack {
     /// Only advertise refs, then exit (for HTTP).
     #[arg(long, visible_alias = "advertise-refs")]
     pub http_backend_info_refs: bool,
+    #[arg(long, hide = true)]
+    pub reject_thin_pack_for_testing: bool,
     /// Path of the repository.
     pub directory: Option<PathBuf>,
 }
@@ -308,13 +314,23 @@ pub enum Parsed<C> {
     HandOver(Option<String>),
     /// Say something and end.
     Answer {
-        /// The text.
+        /// What goes to standard error.
         text: String,
-        /// Whether it was asked for.
-        to_stdout: bool,
+        /// What goes to standard output.
+        shown: String,
         /// The exit code.
         code: u8,
     },
+}
+
+impl<C> Parsed<C> {
+    fn shown(shown: String, code: u8) -> Self {
+        Parsed::Answer { text: String::new(), shown, code }
+    }
+
+    fn refused(text: String, code: u8) -> Self {
+        Parsed::Answer { text, shown: String::new(), code }
+    }
 }
 
 /// Commands of git that know no abbreviations of options.
@@ -341,7 +357,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
         return usage;
     }
     if let Some(path) = globals::asked_exec_path(&argv) {
-        return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
+        return Parsed::shown(format!("{}\n", path.display()), 0);
     }
     let (http, https) = (("--http", DEFAULT_HTTP), ("--https", DEFAULT_HTTPS));
     add_default_addresses(&mut argv, &[http, https, ("--git", DEFAULT_GIT), ("--ssh", DEFAULT_SSH)]);
@@ -357,7 +373,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
             let text = format!(
                 "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
             );
-            return Parsed::Answer { text, to_stdout: false, code: 128 };
+            return Parsed::refused(text, FATAL);
         }
     };
     end_options(&mut argv);
@@ -368,7 +384,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     match typed::<Command>(&argv) {
         Ok((name, cli)) if cli.globals.git_dir.is_none() && cli.command.lacks_directory() => {
             let reason = if name == "receive-pack" { "fatal: you must specify a directory\n\n" } else { "" };
-            Parsed::Answer { text: format!("{reason}{}", usage_of(&name)), to_stdout: false, code: USAGE }
+            Parsed::refused(format!("{reason}{}", usage_of(&name)), USAGE)
         }
         Ok((_, cli)) if cli.command.is_interactive() => Parsed::HandOver(None),
         Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
@@ -382,13 +398,14 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
             refusal::not_stored(&words[2..])
         }
         Err(error) => match refused(refusal::told_first(error, &argv), &argv) {
-            Parsed::Answer { text, to_stdout: false, code: USAGE } if has_more_options(words) => {
+            Parsed::Answer { text, code: USAGE, .. } if has_more_options(words) => {
                 Parsed::HandOver(Some(text))
             }
             // As it was typed.
-            Parsed::Answer { text, to_stdout, code } if is_assumed_push => {
-                let text = text.replace(&usage_of("stash push"), &usage_of("stash"));
-                Parsed::Answer { text, to_stdout, code }
+            Parsed::Answer { text, shown, code } if is_assumed_push => {
+                let [text, shown] =
+                    [text, shown].map(|text| text.replace(&usage_of("stash push"), &usage_of("stash")));
+                Parsed::Answer { text, shown, code }
             }
             answer => answer,
         },
@@ -400,10 +417,10 @@ fn refused(error: clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let answer = refusal::answer(&error, argv);
     let end = refusal::refused_option(&error, argv).filter(|end| *end > command_position(argv) + 1);
     match (end.map(|end| parse(argv[..end].to_vec())), &answer) {
-        (Some(Parsed::Run { globals, name, command, .. }), Parsed::Answer { text, code, .. })
+        (Some(Parsed::Run { globals, name, command, .. }), Parsed::Answer { text, shown, code })
             if command.looks_at_options() =>
         {
-            let refusal = Some(Fatal::silent(*code).after(text.as_bytes()));
+            let refusal = Some(Fatal::silent(*code).after(text.as_bytes()).showing(shown.clone()));
             Parsed::Run { globals, name, command, refusal }
         }
         _ => answer,
@@ -467,6 +484,7 @@ impl From<ReceivePack> for ReceivePackOptions {
         ReceivePackOptions {
             quiet: args.quiet,
             skip_connectivity_check: args.skip_connectivity_check,
+            reject_thin_packs: args.reject_thin_pack_for_testing,
             maintenance_program: std::env::current_exe().ok(),
             stateless_rpc: args.stateless_rpc,
             http_backend_info_refs: args.http_backend_info_refs,

@@ -20,15 +20,14 @@ pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
         return None;
     }
     // All commands are put together for it, which other calls do not pay for.
-    let mut command = typed_command(before)?;
+    let command = typed_command(before)?;
     let is_last = before.last().is_some_and(|name| name == command.get_name());
-    is_last.then(|| shown_usage(&command.render_help().to_string()))
+    is_last.then(|| Parsed::shown(from_usage(command), USAGE))
 }
 
 /// What is said of a command line that clap refuses.
 pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
-    let refused = |text: String| Parsed::Answer { text, to_stdout: false, code: USAGE };
-    let usage = |text: String| refused(format!("{text}{}", usage_of_typed(argv)));
+    let refused = |text: String| Parsed::refused(text, USAGE);
     if let Some(message) = number_error(error, argv) {
         return refused(format!("error: {message}\n"));
     }
@@ -39,7 +38,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let is_h = error.kind() == ErrorKind::DisplayHelp && !argv.iter().any(|arg| arg == "--help");
     match error.kind() {
         ErrorKind::UnknownArgument if invalid_argument(error) == "--help-all" && is_of_git(argv) => {
-            shown_usage_of_typed(argv)
+            Parsed::shown(help_of_typed(argv), USAGE)
         }
         // Those do not say what is wrong.
         kind if (is_h || kind != ErrorKind::DisplayHelp)
@@ -51,18 +50,12 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         }
         ErrorKind::DisplayHelp if is_h => answer_to_h(argv),
         ErrorKind::DisplayHelp if is_of_git(argv) => whole_help(argv),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            Parsed::Answer { text: error.to_string(), to_stdout: true, code: 0 }
-        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::shown(error.to_string(), 0),
         // A value behind `=`.
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues => {
             refused(format!("error: option `{}' takes no value\n", typed_name(&option_name(error), argv)))
         }
-        ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
-            // Git's usage goes elsewhere here: to standard output, until August 2026.
-            text if text.starts_with("error: ambiguous") || text.starts_with("usage: ") => refused(text),
-            text => usage(text),
-        },
+        ErrorKind::UnknownArgument => refused_argument(&invalid_argument(error), argv),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
             if is_of_git(argv) =>
         {
@@ -75,7 +68,7 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
         ErrorKind::MissingRequiredArgument if is_of_git(argv) => refused(usage_of_typed(argv)),
         ErrorKind::ValueValidation if invalid_argument(error).starts_with("--config-env ") => {
             let reason = error.source().map(ToString::to_string).unwrap_or_default();
-            Parsed::Answer { text: format!("fatal: {reason}\n"), to_stdout: false, code: FATAL }
+            Parsed::refused(format!("fatal: {reason}\n"), FATAL)
         }
         ErrorKind::InvalidValue if misses_value(error) => {
             let option = option_name(error);
@@ -97,13 +90,15 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     }
 }
 
-/// What is told of a command line that clap refuses: as in git, of an argument that is one too many, only if no option is wrong.
+/// What is told of a command line that clap refuses: as in git, of an argument that is one too many, or a
+/// value that another command reads, only if no option is wrong.
 pub fn told_first(error: clap::Error, argv: &[OsString]) -> clap::Error {
     // Each argument is one more look at all.
     const MAX_WORDS: usize = 64;
-    let surplus = surplus_argument(&error, argv).filter(|_| argv.len() <= MAX_WORDS);
-    let Some(at) = surplus else { return error };
-    let fewer = [&argv[..at], &argv[at + 1..]].concat();
+    let late =
+        surplus_argument(&error, argv).map(|at| (at, at + 1)).or_else(|| number_for_another(&error, argv));
+    let Some((at, end)) = late.filter(|_| argv.len() <= MAX_WORDS) else { return error };
+    let fewer = [&argv[..at], &argv[end..]].concat();
     super::typed::<Command>(&fewer).err().map_or(error, |other| told_first(other, &fewer))
 }
 
@@ -121,12 +116,22 @@ fn surplus_argument(error: &clap::Error, argv: &[OsString]) -> Option<usize> {
     argv.iter().rposition(|word| *word == *argument).filter(|_| is_surplus)
 }
 
+/// Where an option of `repack` and its value stand, from and to, if that is no number: git leaves it to `pack-objects` to tell.
+fn number_for_another(error: &clap::Error, argv: &[OsString]) -> Option<(usize, usize)> {
+    let is_number = error.source().is_some_and(|source| source.is::<NumberError>());
+    let is_handed_on = ["window", "window-memory", "depth", "threads"].contains(&option_name(error).as_str());
+    let is_late = is_number && is_handed_on && words(argv).first().is_some_and(|name| name == "repack");
+    let at = refused_option(error, argv).filter(|_| is_late)?;
+    let has_value = argv[at].as_encoded_bytes().contains(&b'=');
+    Some((at, if has_value { at + 1 } else { argv.len().min(at + 2) }))
+}
+
 /// What is said of a value that is refused where it is read.
 fn bad_value(fatal: &Fatal) -> Parsed<Command> {
     let text = String::from_utf8_lossy(&fatal.text()).into_owned();
     match fatal.is_for_git {
         true => Parsed::HandOver(Some(text)),
-        false => Parsed::Answer { text, to_stdout: false, code: fatal.code },
+        false => Parsed::refused(text, fatal.code),
     }
 }
 
@@ -150,21 +155,34 @@ pub fn not_stored(words: &[OsString]) -> Parsed<Command> {
         [word] => format!("Cannot update refs/stash with {}\n", word.to_string_lossy()),
         _ => "\"git stash store\" requires one <commit> argument\n".to_owned(),
     };
-    Parsed::Answer { text, to_stdout: false, code: 1 }
+    Parsed::refused(text, 1)
 }
 
 /// What `-h` shows. Git knows `--help` by its full name only, so what clap has taken for it is refused.
 fn answer_to_h(argv: &[OsString]) -> Parsed<Command> {
     let is_begun = |word: &&OsString| word.len() > 2 && b"--help".starts_with(word.as_encoded_bytes());
-    let Some(word) = words(argv).iter().find(is_begun) else { return shown_usage_of_typed(argv) };
-    let text = format!("{}{}", unknown(&word.to_string_lossy(), argv), usage_of_typed(argv));
-    Parsed::Answer { text, to_stdout: false, code: USAGE }
+    let Some(word) = words(argv).iter().find(is_begun) else {
+        return Parsed::shown(help_of_typed(argv), USAGE);
+    };
+    refused_argument(&word.to_string_lossy(), argv)
+}
+
+/// What is said of an argument that is no option, or the beginning of several.
+fn refused_argument(argument: &str, argv: &[OsString]) -> Parsed<Command> {
+    match unknown(argument, argv) {
+        // Until August 2026, git's usage goes to standard output then.
+        text if text.starts_with("error: ambiguous") => {
+            Parsed::Answer { text, shown: help_of_typed(argv), code: USAGE }
+        }
+        text if text.starts_with("usage: ") => Parsed::refused(text, USAGE),
+        text => Parsed::refused(text + &usage_of_typed(argv), USAGE),
+    }
 }
 
 /// What `--help` shows.
 fn whole_help(argv: &[OsString]) -> Parsed<Command> {
     let help = typed_command(argv).map(|mut command| command.render_long_help().to_string());
-    Parsed::Answer { text: plain(&help.unwrap_or_default()), to_stdout: true, code: 0 }
+    Parsed::shown(plain(&help.unwrap_or_default()), 0)
 }
 
 /// How a command is used: git's synopsis, if it is git's.
@@ -289,15 +307,14 @@ fn usage_of_typed(argv: &[OsString]) -> String {
     format!("{}\n\n", plain(&usage.unwrap_or_default()).trim_end())
 }
 
-fn shown_usage_of_typed(argv: &[OsString]) -> Parsed<Command> {
-    let help = typed_command(argv).map(|mut command| command.render_help().to_string());
-    shown_usage(&help.unwrap_or_default())
+fn help_of_typed(argv: &[OsString]) -> String {
+    typed_command(argv).map(from_usage).unwrap_or_default()
 }
 
-/// A help text from its usage on, as `-h` shows it.
-fn shown_usage(help: &str) -> Parsed<Command> {
-    let at = help.find("Usage:").unwrap_or_default();
-    Parsed::Answer { text: plain(&help[at..]), to_stdout: true, code: USAGE }
+/// The help of a command from its usage on, as `-h` shows it.
+fn from_usage(mut command: clap::Command) -> String {
+    let help = command.render_help().to_string();
+    plain(&help[help.find("Usage:").unwrap_or_default()..])
 }
 
 /// Whether an option stands last that needs a value.

@@ -1,8 +1,8 @@
 //! What `update-index` is asked for, in order: an option holds for what comes after it, and some are done on the spot.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Arg, ArgAction, ArgMatches};
 use packrace_commands::numbers::integer;
 use packrace_commands::option_values;
@@ -65,29 +65,24 @@ const STEPS: [(&str, Step, &str); 16] = [
 impl clap::FromArgMatches for UpdateIndex {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found: Vec<(usize, Step)> = Vec::new();
-        let mut collect = |name: &str, step: &dyn Fn(&OsStr) -> Result<Step, clap::Error>| {
+        let mut collect = |name: &str, step: &dyn Fn(&OsStr) -> Step| {
             let at = matches.indices_of(name).into_iter().flatten();
-            for (at, value) in at.zip(matches.get_raw(name).into_iter().flatten()) {
-                found.push((at, step(value)?));
-            }
-            Ok::<(), clap::Error>(())
+            let values = matches.get_raw(name).into_iter().flatten();
+            found.extend(at.zip(values).map(|(at, value)| (at, step(value))));
         };
         for (name, switch, _) in SWITCHES {
-            collect(name, &|_| Ok(Step::Set(switch, true)))?;
-            collect(&format!("no-{name}"), &|_| Ok(Step::Set(switch, false)))?;
+            collect(name, &|_| Step::Set(switch, true));
+            collect(&format!("no-{name}"), &|_| Step::Set(switch, false));
         }
-        collect("quiet", &|_| Ok(Step::Set(Switch::Quiet, true)))?;
-        collect("nul", &|_| Ok(Step::Set(Switch::Nul, true)))?;
-        collect("refresh", &|_| Ok(Step::Refresh { really: false }))?;
-        collect("really-refresh", &|_| Ok(Step::Refresh { really: true }))?;
-        collect("cacheinfo", &|value| match value.as_bytes() {
-            [0, joined @ ..] => Ok(Step::CacheInfo(joined.to_vec())),
-            _ => Err(refused("option `cacheinfo' takes no value")),
-        })?;
+        collect("quiet", &|_| Step::Set(Switch::Quiet, true));
+        collect("nul", &|_| Step::Set(Switch::Nul, true));
+        collect("refresh", &|_| Step::Refresh { really: false });
+        collect("really-refresh", &|_| Step::Refresh { really: true });
         for (name, step, _) in STEPS {
-            collect(name, &|_| Ok(step.clone()))?;
+            collect(name, &|_| step.clone());
         }
-        collect("paths", &|value| Ok(Step::Path(value.to_owned())))?;
+        collect("paths", &|value| Step::Path(value.to_owned()));
+        found.extend(placed(matches, "cacheinfo").map(|(at, joined)| (at, Step::CacheInfo(joined))));
         found.extend(placed(matches, "chmod").map(|(at, executable)| (at, Step::Chmod(executable))));
         found.extend(placed(matches, "index-version").map(|(at, version)| (at, Step::Version(version))));
         found.sort_by_key(|(at, _)| *at);
@@ -132,11 +127,14 @@ impl clap::Args for UpdateIndex {
             .arg(short("quiet", 'q', "Do not report changed files in a later --refresh"))
             .arg(flag("refresh").help("Refresh the stat data of unchanged files"))
             .arg(flag("really-refresh").help("Like --refresh, also for files marked with --assume-unchanged"))
-            .arg(value(
-                "cacheinfo",
-                "MODE,OBJECT,PATH",
-                "Put this entry into the index; three separate arguments also work",
-            ))
+            .arg(
+                value(
+                    "cacheinfo",
+                    "MODE,OBJECT,PATH",
+                    "Put this entry into the index; three arguments also work",
+                )
+                .value_parser(OsStringValueParser::new().try_map(option_values::cache_info)),
+            )
             .arg(
                 value("chmod", "(+|-)x", "Set or clear the executable bit of the files")
                     .value_parser(option_values::executable),

@@ -134,15 +134,33 @@ pub fn place_of_option(command: &str, option: &str) -> Option<usize> {
     options.split(' ').position(|one| one == option)
 }
 
-/// For git, `--end-of-options` is another `--`, except where revisions come before paths.
-pub fn end_options(argv: &mut [OsString]) {
+/// For git, `--end-of-options` is another `--`, except where revisions come before paths. Of `update-index`, what follows
+/// `--again` or `--unresolve` is paths, too.
+pub fn end_options(argv: &mut Vec<OsString>) {
     let at = command_position(argv);
+    if argv.get(at).is_some_and(|name| name == "update-index")
+        && let Some(last) = argv.iter().take_while(|word| *word != "--").position(takes_the_rest)
+        && argv.get(last + 1).is_some_and(|next| next != "--")
+    {
+        argv.insert(last + 1, "--".into());
+    }
     let words = argv.get_mut(at..).unwrap_or_default();
     let is_end = |word: &&mut OsString| *word == "--" || *word == "--end-of-options";
     if !is_log(words)
         && let Some(word) = words.iter_mut().find(is_end)
     {
         *word = "--".into();
+    }
+}
+
+fn takes_the_rest(word: &OsString) -> bool {
+    let word = word.as_bytes();
+    let begins =
+        |name: &str, shortest: &str| word.len() >= shortest.len() && name.as_bytes().starts_with(word);
+    match word {
+        [b'-', b'-', ..] => begins("--again", "--ag") || begins("--unresolve", "--unr"),
+        [b'-', letters @ ..] => letters.contains(&b'g'),
+        _ => false,
     }
 }
 

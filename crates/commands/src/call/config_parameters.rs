@@ -1,7 +1,7 @@
 //! Settings on the command line (`-c`), and in `GIT_CONFIG_PARAMETERS`, where they are handed on.
 
 /// The name and the value of a typed setting; no value means true.
-pub(super) fn split_assignment(text: &str) -> (String, Option<String>) {
+pub(crate) fn split_assignment(text: &str) -> (String, Option<String>) {
     match text.split_once('=') {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (text.to_owned(), None),

@@ -11,7 +11,7 @@ use packrace_store::{ConfigSources, LastConfig, OpenOptions, WorkTreePlace, shel
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::call::booleans::BadBooleans;
-use crate::call::config_parameters::{parse_parameters, split_assignment};
+use crate::call::config_parameters::parse_parameters;
 use crate::call::discovery_limits::DiscoveryLimits;
 use crate::call::fatal::Fatal;
 use crate::call::history_variables::HistoryVariables;
@@ -350,8 +350,11 @@ impl Environment {
     }
 
     fn config_sources(&self, globals: &GlobalOptions) -> Result<ConfigSources, Fatal> {
+        let refused = |why: &str| {
+            Err(Fatal::new("unable to parse command-line config").after(format!("error: {why}\n")))
+        };
         if let Some(error) = &self.config_count_error {
-            return Err(Fatal::new(error));
+            return refused(error);
         }
         self.booleans.check(&["GIT_CONFIG_NOSYSTEM", "GIT_NO_LAZY_FETCH"])?;
         let system = self.config_system.clone().unwrap_or_else(|| SYSTEM_CONFIG.into());
@@ -369,10 +372,12 @@ impl Environment {
         let counted = self.config_overrides.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
         let mut overrides: Vec<(String, Option<String>)> = counted.collect();
         if let Some(parameters) = &self.config_parameters {
-            let parsed = parse_parameters(parameters);
-            overrides.extend(parsed.ok_or_else(|| Fatal::new("bogus format in GIT_CONFIG_PARAMETERS"))?);
+            match parse_parameters(parameters) {
+                Some(parsed) => overrides.extend(parsed),
+                None => return refused("bogus format in GIT_CONFIG_PARAMETERS"),
+            }
         }
-        overrides.extend(globals.config.iter().map(|text| split_assignment(text)));
+        overrides.extend(globals.config.iter().cloned());
         Ok(ConfigSources {
             system: (!self.no_system_config).then_some(system),
             global,
@@ -423,9 +428,8 @@ impl Environment {
         if globals.config.is_empty() {
             return variables;
         }
-        let typed = globals.config.iter().map(|text| match split_assignment(text) {
-            (name, Some(value)) => format!("{}={}", shell_quoted(&name), shell_quoted(&value)),
-            (name, None) => format!("{}=", shell_quoted(&name)),
+        let typed = globals.config.iter().map(|(name, value)| {
+            format!("{}={}", shell_quoted(name), value.as_deref().map(shell_quoted).unwrap_or_default())
         });
         let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
         variables.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into()));
@@ -482,6 +486,7 @@ fn spec_defaults(flag: &dyn Fn(&str) -> bool) -> SpecDefaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::config_parameters::split_assignment;
 
     #[test]
     fn sizes() {
@@ -500,7 +505,7 @@ mod tests {
     #[test]
     fn hooks_get_what_was_typed() {
         let check = |environment: Environment, typed: &[&str], expect: &[(&str, &str)]| {
-            let config = typed.iter().map(|text| text.to_string()).collect();
+            let config = typed.iter().map(|text| split_assignment(text)).collect();
             let found = environment.for_upload_hooks(&GlobalOptions { config, ..GlobalOptions::default() });
             let found: Vec<_> =
                 found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
@@ -541,11 +546,11 @@ mod tests {
         assert_eq!(sources.overrides, [("a.b".to_owned(), Some("c".to_owned()))]);
         let missing = environment(&[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b")]);
         let error = missing.config_sources(&GlobalOptions::default()).unwrap_err();
-        assert_eq!(error.message, "missing config value GIT_CONFIG_VALUE_0");
-        let bogus = environment(&[("GIT_CONFIG_COUNT", "x")]);
-        assert_eq!(
-            bogus.config_sources(&GlobalOptions::default()).unwrap_err().message,
-            "bogus count in GIT_CONFIG_COUNT"
+        assert!(
+            error.text().starts_with(b"error: missing config value GIT_CONFIG_VALUE_0\nfatal: unable to")
         );
+        let bogus = environment(&[("GIT_CONFIG_COUNT", "x")]);
+        let error = bogus.config_sources(&GlobalOptions::default()).unwrap_err();
+        assert!(error.text().starts_with(b"error: bogus count in GIT_CONFIG_COUNT\n"));
     }
 }

@@ -17,6 +17,8 @@ pub struct Fatal {
     pub code: u8,
     /// The command whose usage is printed too.
     pub usage_of: Option<&'static str>,
+    /// What is printed on standard output, too.
+    pub shown: String,
     /// Whether git is to do the command instead, if there is one. Nothing has been printed then.
     pub is_for_git: bool,
     /// Whether it is about the format of a repository, which this program does not know.
@@ -37,6 +39,7 @@ impl Fatal {
             message,
             code: 128,
             usage_of: None,
+            shown: String::new(),
             is_for_git,
             is_of_unknown_format,
             word,
@@ -95,6 +98,11 @@ impl Fatal {
     /// The same, printed after these lines.
     pub fn after(self, lines: impl Into<Vec<u8>>) -> Self {
         Fatal { before: lines.into(), ..self }
+    }
+
+    /// The same, with this on standard output.
+    pub fn showing(self, shown: String) -> Self {
+        Fatal { shown, ..self }
     }
 
     /// Everything to print on standard error, except usage.

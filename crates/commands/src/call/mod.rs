@@ -2,7 +2,7 @@
 
 pub mod booleans;
 pub mod command_words;
-mod config_parameters;
+pub(crate) mod config_parameters;
 pub mod discovery;
 pub mod discovery_limits;
 pub mod environment;

@@ -35,8 +35,8 @@ pub use stash::{StashApplyOptions, StashKeepOptions, StashOptions, StashPushOpti
 pub struct GlobalOptions {
     /// `-C`: the directory that all paths start from, each relative to the previous one.
     pub directories: Vec<PathBuf>,
-    /// `-c`: configuration for this call, as `name=value`; a name alone means true.
-    pub config: Vec<String>,
+    /// `-c`: configuration for this call, names and values; no value means true.
+    pub config: Vec<(String, Option<String>)>,
     /// The repository, for commands without a repository argument.
     pub git_dir: Option<PathBuf>,
     /// The repository is to be bare (`--bare`).

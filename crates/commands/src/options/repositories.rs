@@ -77,6 +77,8 @@ pub struct ReceivePackOptions {
     pub quiet: bool,
     /// Do not check that new tips reach only existing objects: for hosts that check it otherwise.
     pub skip_connectivity_check: bool,
+    /// Refuse thin packs, unless they become loose objects: for tests.
+    pub reject_thin_packs: bool,
     /// The program that maintains the repository if needed (`receive.autogc`): `packrace`. None: no
     /// maintenance.
     pub maintenance_program: Option<PathBuf>,

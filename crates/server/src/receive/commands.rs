@@ -191,7 +191,8 @@ impl<'a> Push<'a> {
         let progress = Progress::new(&self.client, self.clock, is_quiet);
         let room = self.room()?;
         let most = [self.settings.unpack.max_bytes, room].into_iter().flatten().min();
-        let limits = UnpackSettings { max_bytes: most, ..self.settings.unpack.clone() };
+        let refuses_thin = self.call.reject_thin_packs;
+        let limits = UnpackSettings { max_bytes: most, refuses_thin, ..self.settings.unpack.clone() };
         let unpacked = receive_pack_bytes(
             source,
             &mut quarantine,

@@ -102,6 +102,8 @@ pub struct ReceivePack {
     pub quiet: bool,
     /// Skips the connectivity check of new tips (`--skip-connectivity-check`).
     pub skip_connectivity_check: bool,
+    /// Refuses thin packs, unless they become loose objects (`--reject-thin-pack-for-testing`).
+    pub reject_thin_packs: bool,
     /// Where messages go for a client without side-band.
     pub messages: MessageSink,
     /// Where else it is said what a push lacks: the standard error of a process for one push, as in git.

@@ -57,6 +57,8 @@ pub(super) struct UnpackSettings {
     pub(super) git_unpack_limit: LooseLimit,
     /// `receive.maxInputSize`.
     pub(super) max_bytes: Option<u64>,
+    /// Packs that are kept must have all their bases (`--reject-thin-pack-for-testing`).
+    pub(super) refuses_thin: bool,
 }
 
 /// `receive.procReceiveRefs`: the commands that the hook executes.
@@ -126,6 +128,7 @@ impl UnpackSettings {
             unpack_limit: LooseLimit::of_pushes(config)?,
             git_unpack_limit: LooseLimit::of_pushes_to_git(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
+            refuses_thin: false,
         })
     }
 }

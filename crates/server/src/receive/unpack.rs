@@ -93,7 +93,8 @@ pub(super) fn receive_pack_bytes(
             return Ok(Err(NotUnpacked { why, over_budget: None }));
         }
     };
-    let options = options(quarantine, settings, budget, rules, is_cut)?;
+    let fix_thin = program == "unpack-objects" || !settings.refuses_thin;
+    let options = IngestOptions { fix_thin, ..options(quarantine, settings, budget, rules, is_cut)? };
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
@@ -142,7 +143,10 @@ fn traced_program(
     let strict = settings.fsck.checks_objects.then_some("--strict");
     let mut argv = vec!["git", program];
     match program {
-        "index-pack" => argv.extend(["--stdin", &header].into_iter().chain(strict).chain(["--fix-thin"])),
+        "index-pack" => {
+            let fix_thin = (!settings.refuses_thin).then_some("--fix-thin");
+            argv.extend(["--stdin", &header].into_iter().chain(strict).chain(fix_thin));
+        }
         _ => argv.extend([&*header].into_iter().chain(is_quiet.then_some("-q")).chain(strict)),
     }
     argv.extend(limit.as_deref());
@@ -181,7 +185,6 @@ fn options(
         max_bytes: settings.max_bytes,
         max_objects: Some(budget.max_objects),
         max_unpacked: Some(budget.max_unpacked),
-        fix_thin: true,
         checks,
         ..IngestOptions::of(view.config(), view.hash_kind())?
     })

@@ -173,6 +173,7 @@ impl Call {
                     pusher: self.client.pusher,
                     quiet: false,
                     skip_connectivity_check: false,
+                    reject_thin_packs: false,
                     messages: self.messages,
                     faults: None,
                     hooks: settings.rules.hooks.clone(),

@@ -495,17 +495,27 @@ fn metadata(scope: ConfigScope, path: Option<&Path>) -> Metadata {
 
 /// An override as text of a configuration file, so that one parser validates names and values.
 fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<(), Error> {
-    let bad = || Error::from(Reason::Config(format!("invalid key: {name}")));
-    let (section, rest) = name
-        .split_once('.')
-        .ok_or_else(|| Reason::Config(format!("key does not contain a section: {name}")))?;
+    let bad = |why: &str| {
+        let place = "unable to parse command-line config".to_owned();
+        Error::from(Reason::Setting { why: format!("{why}: {name}"), place })
+    };
+    let (section, rest) = match name.split_once('.') {
+        Some((section, rest)) if !section.is_empty() => (section, rest),
+        _ => return Err(bad("key does not contain a section")),
+    };
     let (subsection, key) = match rest.rsplit_once('.') {
         Some((subsection, key)) => (Some(subsection), key),
         None => (None, rest),
     };
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if section.is_empty() || key.is_empty() || !is_word(section) || !is_word(key) || rest.contains('\n') {
-        return Err(bad());
+    if key.is_empty() {
+        return Err(bad("key does not contain variable name"));
+    }
+    if !is_word(section) || !is_word(key) || !key.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return Err(bad("invalid key"));
+    }
+    if rest.contains('\n') {
+        return Err(bad("invalid key (newline)"));
     }
     match subsection {
         Some(subsection) => {
