@@ -641,6 +641,22 @@ git multi-pack-index repack --batch-size=0
 git multi-pack-index expire
 git multi-pack-index verify
 
+## multi-pack-index expire and repack beside what is none
+# needs git: 2.55
+# exits: 128 128 128
+# state: packs
+history 3
+stock repack -dq
+commit new
+stock repack -dq
+for text in garbage '' 'MIDX\001\001\001\000\000\000\000\000--------------------' 'XXXX------------------------------------------------'; do
+    printf "$text" >.git/objects/pack/multi-pack-index
+    git multi-pack-index expire
+    git multi-pack-index repack
+done
+git -c core.multiPackIndex=false multi-pack-index verify
+rm .git/objects/pack/multi-pack-index
+
 ## multi-pack-index that is damaged
 # exits: 1 1 128 128 128 1 1 128 128 128 1
 # state: no-fsck no-objects

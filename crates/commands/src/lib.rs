@@ -38,7 +38,6 @@
 
 #[macro_use]
 mod call;
-mod chunk_table;
 
 pub mod add;
 pub mod clone;

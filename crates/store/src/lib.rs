@@ -68,6 +68,7 @@ pub use objects::attributes::DeltaAttribute;
 pub use objects::base_cache::BaseCache;
 pub use objects::bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use objects::cache_bytes;
+pub use objects::helper_fault;
 pub use objects::multi_pack_index::OwnMultiPackIndex;
 pub use objects::numbers::{Location, ObjectIx, PackIx};
 pub use objects::objects_dir::{join_alternates, split_alternates};

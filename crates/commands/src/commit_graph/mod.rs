@@ -1,6 +1,5 @@
 //! `git commit-graph`: writes and verifies commit-graphs.
 
-mod damage;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -8,12 +8,12 @@ use packrace_format::commit_graph::{
 };
 use packrace_object::{Commit, HashKind, Kind, ObjectId, oid, parse_commit};
 use packrace_pack::{Phase, ProgressSink as _};
+use packrace_store::helper_fault::commit_graph as fault;
+use packrace_store::helper_fault::number_at;
 use packrace_store::{GraphFiles, Mapped, ObjectReader, Repository, cache_bytes};
 
-use super::damage;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::chunk_table::number_at;
 use crate::options::CommitGraphVerifyOptions;
 use crate::progress::Progress;
 
@@ -111,7 +111,7 @@ fn open(call: &Call, files: &GraphFiles, hash: HashKind) -> Vec<Graph<Mapped>> {
     let layers = files.layers();
     let mut graphs = Vec::new();
     for (number, file) in layers.iter().enumerate() {
-        let checked = damage::check(file, hash).and_then(|()| {
+        let checked = fault::check(file, hash).and_then(|()| {
             let graph = Graph::open_to_compare(layers[..=number].iter().cloned(), hash);
             graph.map_err(|error| match check_fits(file, &layers[..number], hash) {
                 Err(words) => words.to_owned(),
@@ -120,7 +120,7 @@ fn open(call: &Call, files: &GraphFiles, hash: HashKind) -> Vec<Graph<Mapped>> {
         });
         match checked {
             Ok(graph) => {
-                if damage::has_wrong_dates(file, hash) {
+                if fault::has_wrong_dates(file, hash) {
                     error_line!(call, "error: commit-graph generations chunk is wrong size");
                 }
                 graphs.push(graph);
@@ -172,7 +172,7 @@ impl Verifier<'_> {
 
     /// Checks the order of names, the fan-out, and that each commit can be read from the graph by its name.
     fn check_names(&mut self, file: &[u8], start: u32, len: u32) -> Result<(), Fatal> {
-        let fanout = damage::fanout(file, self.hash).unwrap_or_default();
+        let fanout = fault::fanout(file, self.hash).unwrap_or_default();
         let mut first_byte = 0;
         let mut before: Option<&oid> = None;
         let graph = self.graph;

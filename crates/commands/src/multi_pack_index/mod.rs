@@ -16,6 +16,7 @@ use packrace_os::{Mapped, trace};
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
+use packrace_store::helper_fault::multi_pack_index as fault;
 use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, PackRemoval, WritePolicy};
 use packrace_store::{
     Config, OpenOptions, OwnMultiPackIndex, Pack, Repository, RootKinds, Snapshot, broken_ref_or_tag, roots,
@@ -32,6 +33,7 @@ use crate::packs::settings;
 use crate::progress::{self, Progress};
 use crate::trace2::mode_of_multi_pack_index;
 use crate::work_tree::typed_object_dir;
+use damage::Damage;
 
 /// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
@@ -358,12 +360,12 @@ fn lock(repository: &Repository, is_of_chain: bool) -> Result<MultiPackIndexLock
 }
 
 /// The repository's own multi-pack-index, if it exists.
-fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
+fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, Damage> {
     let path = repository.object_dir().join("pack/multi-pack-index");
     let Some(bytes) = mapped(&path)? else { return Ok(None) };
     let hash = repository.hash_kind();
-    damage::check(&bytes, &ShownPaths::of(call, repository)?.show(&path), hash)?;
-    Index::open(bytes, hash).map(Some).map_err(Fatal::new)
+    fault::check(&bytes, &ShownPaths::of(call, repository)?.show(&path), hash)?;
+    Index::open(bytes, hash).map(Some).map_err(|error| Fatal::new(error).into())
 }
 
 /// The bytes of a file, if it exists.
@@ -380,10 +382,17 @@ fn own_packs(snapshot: &Snapshot) -> HashMap<&str, &Pack> {
     snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect()
 }
 
-/// Whether there is no multi-pack-index; an error if there is a chain, of which git refuses to `verb` anything.
+/// Whether there is no multi-pack-index, or one that, as in git, is only told to be damaged; an error if there is a chain, of
+/// which git refuses to `verb` anything.
 fn is_without_single(call: &Call, repository: &Repository, verb: &str) -> Result<bool, Fatal> {
-    if open(call, repository)?.is_some() {
-        return Ok(false);
+    match open(call, repository) {
+        Ok(None) => {}
+        Ok(Some(_)) => return Ok(false),
+        Err(Damage::Unparsed(why)) => {
+            error_line!(call, "error: {why}");
+            return Ok(true);
+        }
+        Err(Damage::Ends(fatal)) => return Err(fatal),
     }
     match repository.snapshot()?.own_multi_pack_index() {
         Some(_) => Err(Fatal::new(format!("cannot {verb} an incremental multi-pack-index"))),

@@ -10,10 +10,11 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_pack::{Phase, ProgressSink};
+use packrace_store::helper_fault::multi_pack_index::{self as fault, Fault};
 use packrace_store::publish::with_extension;
 use packrace_store::{Repository, fault_of_index, header_of_pack};
 
-use super::damage::{self, Damage};
+use super::damage::Damage;
 use super::{ShownPaths, mapped};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -77,7 +78,7 @@ fn layers(call: &Call, pack_dir: &Path, paths: &ShownPaths, hash: HashKind) -> R
     match mapped(&path)? {
         None => chain(call, pack_dir, paths, hash),
         Some(bytes) => {
-            damage::check(&bytes, &paths.show(&path), hash)?;
+            fault::check(&bytes, &paths.show(&path), hash).map_err(Damage::from)?;
             Ok(vec![Layer::open(bytes, hash, None, None)?])
         }
     }
@@ -104,13 +105,13 @@ fn chain(call: &Call, pack_dir: &Path, paths: &ShownPaths, hash: HashKind) -> Re
         let path = dir.join(format!("multi-pack-index-{name}.midx"));
         let bytes = match mapped(&path)? {
             None => None,
-            Some(bytes) => match damage::check(&bytes, &paths.show(&path), hash) {
+            Some(bytes) => match fault::check(&bytes, &paths.show(&path), hash) {
                 Ok(()) => Some(bytes),
-                Err(Damage::Unparsed(why)) => {
+                Err(Fault::Unparsed(why)) => {
                     call.report_error(&why);
                     None
                 }
-                Err(Damage::Ends(fatal)) => return Err(fatal),
+                Err(fault) => return Err(Damage::from(fault).into()),
             },
         };
         let Some(bytes) = bytes else {

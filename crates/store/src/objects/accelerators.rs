@@ -8,6 +8,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use crate::error::Error;
+use crate::objects::helper_fault;
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::verified;
 
@@ -32,9 +33,24 @@ pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<Comm
     match opened.and_then(|graph| verified::once(files, || graph.verify_checksum()).map(|()| graph)) {
         Ok(graph) => Some(graph),
         Err(error) => {
-            tracing::warn!("ignoring commit-graph: {error}");
+            let fault = files
+                .iter()
+                .find_map(|file| Some((file, helper_fault::commit_graph::check(file, hash).err()?)));
+            match fault {
+                Some((file, why)) => say_ignored(file.path().unwrap_or(Path::new("commit-graph")), &why),
+                None => tracing::warn!("ignoring commit-graph: {error}"),
+            }
             None
         }
+    }
+}
+
+/// Says why a file is not used. Git's words may name it, and have several lines if one fault is due to another.
+pub(crate) fn say_ignored(path: &Path, why: &str) {
+    let shown = path.display().to_string();
+    match why.contains(&shown) {
+        true => tracing::error!("{why}"),
+        false => tracing::error!("ignoring {shown}: {}", why.replace("\nerror: ", ": ")),
     }
 }
 

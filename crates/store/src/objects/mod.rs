@@ -8,6 +8,7 @@ pub(crate) mod bitmap;
 mod bitmap_file;
 pub mod cache_bytes;
 pub(crate) mod freshen;
+pub mod helper_fault;
 mod locality;
 pub(crate) mod multi_pack_index;
 pub(crate) mod numbers;

@@ -9,7 +9,8 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, trace};
 
-use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
+use crate::objects::accelerators::{MAX_CHAIN_BYTES, map, say_ignored};
+use crate::objects::helper_fault::multi_pack_index::{Fault, check};
 use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 use crate::objects::verified;
 
@@ -41,13 +42,10 @@ impl OpenMultiPackIndex {
         let Some(bytes) = map(&path) else {
             return if has_chain { Self::open_chain(pack_dir, hash) } else { None };
         };
-        match MultiPackIndex::open(bytes, hash) {
-            Ok(index) => Some(OpenMultiPackIndex { index: Arc::new(index.into()), chain_file: None }),
-            Err(error) => {
-                tracing::error!("ignoring {}: {error}", path.display());
-                None
-            }
-        }
+        let opened = MultiPackIndex::open(bytes.clone(), hash);
+        let said = opened.inspect_err(|error| say_ignored(&path, &words(&bytes, &path, hash, error)));
+        let index = said.ok()?;
+        Some(OpenMultiPackIndex { index: Arc::new(index.into()), chain_file: None })
     }
 
     /// Opens the lowest files of the chain up to the first that is missing or damaged.
@@ -70,8 +68,8 @@ impl OpenMultiPackIndex {
                 tracing::warn!("unable to find all multi-pack index files");
                 break;
             };
-            if let Err(error) = index.push(bytes, &name) {
-                tracing::error!("ignoring {}: {error}", path.display());
+            if let Err(error) = index.push(bytes.clone(), &name) {
+                say_ignored(&path, &words(&bytes, &path, hash, &error));
                 break;
             }
         }
@@ -97,6 +95,14 @@ impl OpenMultiPackIndex {
     /// shows in the directory of the packs.
     pub(crate) fn has_current_chain(&self, pack_dir: &Path) -> bool {
         self.chain_file.is_none_or(|then| chain_file(pack_dir) == Some(then))
+    }
+}
+
+/// What is wrong with a file: in git's words, if git would not open it either.
+fn words(bytes: &[u8], path: &Path, hash: HashKind, error: &dyn std::fmt::Display) -> String {
+    match check(bytes, path, hash) {
+        Ok(()) => error.to_string(),
+        Err(Fault::Unparsed(why) | Fault::Ends(why, _)) => why,
     }
 }
 

@@ -1,11 +1,11 @@
-//! What is wrong with a commit-graph that cannot be opened, in git's words.
+//! A commit-graph.
 
 use packrace_object::HashKind;
 
-use crate::chunk_table::{ChunkTable, FANOUT_BYTES, fanout_out_of_order, number_at};
+use super::chunk_table::{ChunkTable, FANOUT_BYTES, fanout_out_of_order, number_at};
 
 /// Checks a file as git does when it opens it.
-pub(super) fn check(bytes: &[u8], hash: HashKind) -> Result<(), String> {
+pub fn check(bytes: &[u8], hash: HashKind) -> Result<(), String> {
     // The header, four chunks and the end of the table, the fan-out, and the checksum.
     let least = |chunks: usize| 8 + chunks * 12 + FANOUT_BYTES + hash.len_in_bytes();
     let header = bytes.first_chunk::<8>().filter(|_| bytes.len() >= least(4));
@@ -58,14 +58,14 @@ pub(super) fn check(bytes: &[u8], hash: HashKind) -> Result<(), String> {
 }
 
 /// Whether the table of corrected dates of a file that passes [`check`] is of the wrong size: git does without it.
-pub(super) fn has_wrong_dates(bytes: &[u8], hash: HashKind) -> bool {
+pub fn has_wrong_dates(bytes: &[u8], hash: HashKind) -> bool {
     let dates = chunk(bytes, hash, b"GDA2");
     let commits = fanout(bytes, hash).and_then(|fanout| number_at(fanout, FANOUT_BYTES - 4));
     dates.is_some_and(|dates| commits.is_some_and(|commits| dates.len() as u64 != u64::from(commits) * 4))
 }
 
 /// The fan-out of a file that passes [`check`].
-pub(super) fn fanout(bytes: &[u8], hash: HashKind) -> Option<&[u8]> {
+pub fn fanout(bytes: &[u8], hash: HashKind) -> Option<&[u8]> {
     chunk(bytes, hash, b"OIDF")
 }
 

@@ -32,14 +32,11 @@ impl<'a> ChunkTable<'a> {
         let cut_off = || "terminating chunk id appears earlier than expected".to_owned();
         let mut chunks: Vec<(u32, &[u8])> = Vec::new();
         for number in 0..usize::from(count) {
-            let (id, start) = row(number).ok_or_else(cut_off)?;
-            let (_, end) = row(number + 1).ok_or_else(cut_off)?;
-            if id == 0 {
-                return Err(cut_off());
-            }
+            let (id, start) = row(number).filter(|(id, _)| *id != 0).ok_or_else(cut_off)?;
             if is_aligned && start % 4 != 0 {
                 return Err(format!("chunk id {id:x} not 4-byte aligned"));
             }
+            let (_, end) = row(number + 1).ok_or_else(cut_off)?;
             let range = (end <= limit).then(|| bytes.get(start as usize..end as usize)).flatten();
             let chunk = range.ok_or_else(|| format!("improper chunk offset(s) {start:x} and {end:x}"))?;
             if chunks.iter().any(|(other, _)| *other == id) {
@@ -66,6 +63,7 @@ pub(crate) fn fanout_out_of_order(fanout: &[u8]) -> Option<(usize, u32, u32)> {
     (1..256).map(|byte| (byte, count(byte - 1), count(byte))).find(|(_, before, here)| before > here)
 }
 
-pub(crate) fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
+/// The number at a place, if it ends within the bytes.
+pub fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk::<4>()?))
 }
