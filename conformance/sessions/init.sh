@@ -291,6 +291,24 @@ rm -r new
 GIT_CONFIG_GLOBAL=$PWD/config git init -q -b main new
 rm -r new config
 
+## a hook of a template or of the configuration sees that HEAD is made
+# needs git: 2.55
+# in: files reftable
+# exits: 128 128
+# state: no-fsck no-config no-files
+mkdir -p template/hooks
+printf '#!/bin/sh\necho "$1: ${PWD##*/}" "${GIT_DIR##*/}"\ncat\n[ "$1" != "$REFUSED" ]\n' >template/hooks/reference-transaction
+chmod +x template/hooks/reference-transaction
+git init -q -b one --template=template one
+git init -q -b two one
+git init -q -b one --bare --template=template two
+git -c core.hooksPath="$PWD/template/hooks" init -q --template= three
+git -c hook.a.event=reference-transaction -c hook.a.command='echo configured' init -q -b four --template= four
+REFUSED=prepared git init -q --template=template five
+REFUSED=preparing git init -q --template=template six
+git init -q --template=template --separate-git-dir=elsewhere seven
+rm -rf five six template
+
 ## a template with a HEAD leaves the hash open
 # exits: 128
 # state: no-config

@@ -466,6 +466,24 @@ all
 sed -i /foo/d .git/config
 rm "$place"/p.*
 
+## verify-pack where settings are wrong, in a file or in the call
+# exits: 1 1 1 1 128 128
+# masks: progress
+history 3
+stock repack -adq
+cp .git/config config
+for setting in '[core' '[core]bare=maybe'; do
+    echo "$setting" >>.git/config
+    git verify-pack .git/objects/pack/*.idx
+    cp config .git/config
+done
+echo '[core' >>.git/config
+git verify-pack -v .git/objects/pack/*.idx x
+git verify-pack -s .git/objects/pack/*.idx
+mv config .git/config
+git -c nothing verify-pack -v .git/objects/pack/*.idx
+git -C nothing verify-pack -v .git/objects/pack/*.idx
+
 ## index-pack of what has more behind the pack
 # exits: 128 128 128 128
 history 3

@@ -107,11 +107,13 @@ git for-each-ref
 GIT_WORK_TREE=. git add .
 
 ## core.bare is no boolean
-# exits: 128 128 128
+# exits: 128 128 128 128 128
 repository
 echo text >f
 stock config core.bare many
 git add f
+git upload-pack --advertise-refs .
+git receive-pack --advertise-refs .
 git symbolic-ref HEAD
 GIT_WORK_TREE=. git add f
 

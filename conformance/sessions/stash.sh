@@ -291,6 +291,19 @@ git status --short
 git stash list
 git symbolic-ref HEAD
 
+## a branch of it where the index is gone
+# exits: 1
+history 2
+echo changed >dir1/file1
+stock stash -q
+rm .git/index
+git stash branch other
+git stash list
+rm -r dir*
+rm -f .git/index
+git stash branch other
+git stash list
+
 ## a branch that is there already
 # exits: 1
 history 2

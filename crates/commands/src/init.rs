@@ -7,10 +7,10 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_os::trace::{self, TraceStep};
-use packrace_store::Config;
 use packrace_store::init::{self, Begun, Separation, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, RefStorage, is_good_name};
+use packrace_store::{Config, MessageSink};
 
 use crate::call::Call;
 use crate::call::discovery::in_directory;
@@ -127,7 +127,9 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::In
 fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
     let object_dir = options.object_dir.clone().unwrap_or_else(|| git_dir.join("objects"));
-    let begun = Begun::begin(options)?;
+    let errors = call.streams.errors.clone();
+    let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
+    let begun = Begun::begin(options)?.with_hooks(call.environment.for_hooks(&call.globals), outlet)?;
     begun.check_settings()?;
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
     let branch = if is_new { initial_branch(call, args, config)? } else { Vec::new() };

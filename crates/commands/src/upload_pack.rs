@@ -102,6 +102,8 @@ pub(crate) fn subject(
         // Git's process goes there.
         repository.show_as(".".into());
     }
+    // As in git, a wrong value ends the command also where it does not matter.
+    repository.config().boolean("core.bare")?;
     repository.config().need_values_to_open()?;
     Ok(Subject {
         repository: Arc::new(repository),

@@ -11,7 +11,7 @@ use packrace_os::count::Role;
 use packrace_os::trace::{self, TracedChild};
 use packrace_pack::ingest::{IndexedPack, IngestOptions, Listed};
 use packrace_store::publish::{PublishOptions, with_extension};
-use packrace_store::{Config, Mapped, fault_of_index};
+use packrace_store::{Config, ConfigSources, Mapped, fault_of_index};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_if_known};
@@ -33,13 +33,16 @@ pub(crate) enum PackReport {
 
 /// Implements `git verify-pack`.
 pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
-    let repository = repository_if_known(call)?;
-    let config = match &repository {
-        Some(repository) => repository.config().clone(),
-        None => Config::outside(&call.open_options()?.config)?,
-    };
-    // As in git, each pack fails for a wrong name of the hash or a wrong setting.
+    let sources = call.open_options()?.config;
+    in_directory(call, Path::new(""))?;
+    Config::outside(&ConfigSources { overrides: sources.overrides.clone(), ..ConfigSources::default() })?;
+    // As in git, each pack fails for a repository that cannot be opened, a wrong name of the hash or a wrong setting.
     let options = || {
+        let repository = repository_if_known(call)?;
+        let config = match &repository {
+            Some(repository) => repository.config().clone(),
+            None => Config::outside(&sources)?,
+        };
         let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
         let with_reverse = PublishOptions::of(&config)?.reverse_index;
         Ok::<_, Fatal>((IngestOptions::of(&config, hash)?, with_reverse))

@@ -87,7 +87,8 @@ fn check_out(
     let content = objects.read_as(commit, Kind::Commit)?;
     let tree = parse_commit(&content, objects.hash_kind()).map_err(Fatal::new)?.tree;
     let to = list(&objects, &tree)?;
-    let from = match &head {
+    // As in git, a checkout without an index takes no file of `HEAD` for deleted.
+    let from = match head.as_ref().filter(|_| session.index().version().is_some()) {
         Some(head) => list(&objects, &head.tree)?,
         None => packrace_worktree::listing::Listing::new(),
     };

@@ -14,7 +14,9 @@ mod settings;
 mod template;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packrace_object::{HashKind, Kind, oid};
 use packrace_os::count::Role;
@@ -26,11 +28,13 @@ pub use template::Template;
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
+use crate::hooks::{Hooks, HooksFrom, MessageSink};
 use crate::publish::{Component, ObjectsStored, Sharing, WritePolicy, dir_of};
 use crate::refs::{
     Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStorage, RefStore, RefWrites,
     STUB_HEAD, STUB_HEADS, TransactionMode,
 };
+use crate::repository::hooks::HookPlace;
 use crate::repository::{RepositoryFormat, discovery, including};
 
 /// As [`STUB_HEADS`], if refs are in another place.
@@ -89,6 +93,8 @@ pub struct Begun {
     policy: WritePolicy,
     format: RepositoryFormat,
     is_new: bool,
+    /// Those that are told of `HEAD`, if any are to be.
+    hooks: Option<Arc<Hooks>>,
 }
 
 /// The git directory at `path`, or that its gitfile points to; `path` itself if nothing exists there.
@@ -118,7 +124,26 @@ impl Begun {
         let policy = policy_of(&options, &config)?;
         let is_new = !has_head(git_dir);
         let format = agree(&options, &config, format, (had_head, !is_new))?;
-        Ok(Begun { common_dir, config, policy, format, is_new, options })
+        Ok(Begun { common_dir, config, policy, format, is_new, hooks: None, options })
+    }
+
+    /// Lets the hooks of the template and of the configuration see that `HEAD` is made, with these variables.
+    pub fn with_hooks(
+        mut self,
+        environment: Vec<(OsString, OsString)>,
+        messages: MessageSink,
+    ) -> Result<Self, Error> {
+        let InitOptions { git_dir, gitfile, work_tree, is_bare, .. } = &self.options;
+        let usual = || Some(dir_of(gitfile.as_ref().unwrap_or(git_dir)).to_owned());
+        let place = HookPlace {
+            git_dir,
+            common_dir: &self.common_dir,
+            work_tree: if *is_bare { None } else { work_tree.clone().or_else(usual) },
+            has_own_work_tree: work_tree.is_some(),
+        };
+        let hooks = Hooks::at(place, &self.config, &HooksFrom::Repository, environment, messages)?;
+        self.hooks = Some(Arc::new(Hooks { git_dir: Some(git_dir.clone()), ..hooks }));
+        Ok(self)
     }
 
     /// Whether no repository existed before.
@@ -210,6 +235,7 @@ impl Begun {
             policy: self.policy,
             // An unborn branch has no history.
             log: LogPolicy::Never,
+            hooks: self.hooks.clone(),
             ..RefWrites::of(&self.config, self.format.hash, self.options.is_bare, Vec::new())?
         };
         let edit = RefEdit {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use packrace_os::child::Confinement;
 
@@ -42,6 +43,14 @@ const EVENTS: [&str; 28] = [
     "update",
 ];
 
+/// Where a repository is, and its work tree, if there is one.
+pub(crate) struct HookPlace<'a> {
+    pub(crate) git_dir: &'a Path,
+    pub(crate) common_dir: &'a Path,
+    pub(crate) work_tree: Option<PathBuf>,
+    pub(crate) has_own_work_tree: bool,
+}
+
 impl Hooks {
     /// The hooks of `repository`. `environment` is added to what they inherit.
     pub fn of(
@@ -81,17 +90,33 @@ impl Hooks {
         environment: Vec<(OsString, OsString)>,
         messages: MessageSink,
     ) -> Result<Self, Error> {
-        let config = repository.config();
+        let place = HookPlace {
+            git_dir: repository.git_dir(),
+            common_dir: repository.common_dir(),
+            work_tree: repository.work_tree()?,
+            has_own_work_tree: repository.own_work_tree().is_some(),
+        };
+        Hooks::at(place, repository.config(), from, environment, messages)
+    }
+
+    /// The hooks of what is, or becomes, a repository.
+    pub(crate) fn at(
+        place: HookPlace<'_>,
+        config: &Config,
+        from: &HooksFrom,
+        environment: Vec<(OsString, OsString)>,
+        messages: MessageSink,
+    ) -> Result<Self, Error> {
         config.need_values(&["core.hooksPath"])?;
-        let git_dir = repository.git_dir().to_owned();
-        let (directory, named_dir) = match repository.work_tree()? {
+        let git_dir = place.git_dir.to_owned();
+        let (directory, named_dir) = match place.work_tree {
             Some(work_tree) => (work_tree, Some(git_dir)),
             None => (git_dir, None),
         };
         let dir = match config.path("core.hooksPath") {
             // Relative to the directory where hooks run (git-config, "core.hooksPath").
             Some(path) => directory.join(path),
-            None => repository.common_dir().join("hooks"),
+            None => place.common_dir.join("hooks"),
         };
         let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true)
             && !environment.iter().any(|(name, value)| name == "GIT_ADVICE" && value == "0");
@@ -103,7 +128,7 @@ impl Hooks {
             directory,
             git_dir: named_dir,
             is_repository_found: false,
-            has_own_work_tree: repository.own_work_tree().is_some(),
+            has_own_work_tree: place.has_own_work_tree,
             called_in: None,
             environment,
             warns_of_ignored,

@@ -4,7 +4,7 @@ pub(crate) mod cached;
 pub(crate) mod discovery;
 mod extensions;
 pub(crate) mod graph_files;
-mod hooks;
+pub(crate) mod hooks;
 mod ownership;
 mod replacements;
 pub(crate) mod roots;
