@@ -1,6 +1,6 @@
 //! What a multi-pack-index that cannot be opened means for commands that are about it.
 
-use packrace_store::helper_fault::multi_pack_index::Fault;
+use packrace_store::helper_fault::multi_pack_index::MultiPackIndexFault;
 
 use crate::call::fatal::Fatal;
 
@@ -18,12 +18,12 @@ impl From<Fatal> for Damage {
     }
 }
 
-impl From<Fault> for Damage {
-    fn from(fault: Fault) -> Self {
+impl From<MultiPackIndexFault> for Damage {
+    fn from(fault: MultiPackIndexFault) -> Self {
         match fault {
-            Fault::Unparsed(why) => Damage::Unparsed(why),
-            Fault::Ends(last, None) => Damage::Ends(Fatal::new(last)),
-            Fault::Ends(last, Some(before)) => {
+            MultiPackIndexFault::Unparsed(why) => Damage::Unparsed(why),
+            MultiPackIndexFault::Ends(last, None) => Damage::Ends(Fatal::new(last)),
+            MultiPackIndexFault::Ends(last, Some(before)) => {
                 Damage::Ends(Fatal::new(last).after(format!("error: {before}\n")))
             }
         }

@@ -10,7 +10,7 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_pack::{Phase, ProgressSink};
-use packrace_store::helper_fault::multi_pack_index::{self as fault, Fault};
+use packrace_store::helper_fault::multi_pack_index::{self as fault, MultiPackIndexFault};
 use packrace_store::publish::with_extension;
 use packrace_store::{Repository, fault_of_index, header_of_pack};
 
@@ -107,7 +107,7 @@ fn chain(call: &Call, pack_dir: &Path, paths: &ShownPaths, hash: HashKind) -> Re
             None => None,
             Some(bytes) => match fault::check(&bytes, &paths.show(&path), hash) {
                 Ok(()) => Some(bytes),
-                Err(Fault::Unparsed(why)) => {
+                Err(MultiPackIndexFault::Unparsed(why)) => {
                     call.report_error(&why);
                     None
                 }

@@ -10,7 +10,7 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, trace};
 
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map, say_ignored};
-use crate::objects::helper_fault::multi_pack_index::{Fault, check};
+use crate::objects::helper_fault::multi_pack_index::{MultiPackIndexFault, check};
 use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 use crate::objects::verified;
 
@@ -102,7 +102,7 @@ impl OpenMultiPackIndex {
 fn words(bytes: &[u8], path: &Path, hash: HashKind, error: &dyn std::fmt::Display) -> String {
     match check(bytes, path, hash) {
         Ok(()) => error.to_string(),
-        Err(Fault::Unparsed(why) | Fault::Ends(why, _)) => why,
+        Err(MultiPackIndexFault::Unparsed(why) | MultiPackIndexFault::Ends(why, _)) => why,
     }
 }
 

@@ -10,7 +10,7 @@ const HEADER_BYTES: usize = 12;
 
 /// Why git does not open a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum MultiPackIndexFault {
     /// It cannot be parsed, for this reason. A chain ends below such a file.
     Unparsed(String),
     /// It ends every command: with this, after a line that may be before it.
@@ -18,12 +18,15 @@ pub enum Fault {
 }
 
 /// An error if git would not open the file. `shown` is its path as git prints it.
-pub fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fault> {
+pub fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), MultiPackIndexFault> {
     let number = if hash == HashKind::Sha256 { 2 } else { 1 };
     let header =
         bytes.first_chunk::<HEADER_BYTES>().filter(|_| bytes.len() >= HEADER_BYTES + hash.len_in_bytes());
     let Some(header) = header else {
-        return Err(Fault::Unparsed(format!("multi-pack-index file {} is too small", shown.display())));
+        return Err(MultiPackIndexFault::Unparsed(format!(
+            "multi-pack-index file {} is too small",
+            shown.display()
+        )));
     };
     let signature = number_at(bytes, 0).unwrap_or(0);
     if signature != 0x4d49_4458 {
@@ -36,11 +39,12 @@ pub fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fault> {
     }
     if header[5] != number {
         let found = header[5];
-        return Err(Fault::Unparsed(format!(
+        return Err(MultiPackIndexFault::Unparsed(format!(
             "multi-pack-index hash version {found} does not match version {number}"
         )));
     }
-    let chunks = ChunkTable::read(bytes, HEADER_BYTES, header[6], hash, true).map_err(Fault::Unparsed)?;
+    let chunks = ChunkTable::read(bytes, HEADER_BYTES, header[6], hash, true)
+        .map_err(MultiPackIndexFault::Unparsed)?;
     let chunk = |id: &[u8; 4]| chunks.find(id);
     let packs = number_at(bytes, 8).unwrap_or(0);
     let names = chunk(b"PNAM").ok_or_else(|| missing("pack-name", None))?;
@@ -62,7 +66,7 @@ pub fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fault> {
 }
 
 /// The number of objects.
-fn fanout(chunk: Option<&[u8]>) -> Result<u32, Fault> {
+fn fanout(chunk: Option<&[u8]>) -> Result<u32, MultiPackIndexFault> {
     let chunk = chunk.ok_or_else(|| missing("OID fanout", None))?;
     if chunk.len() != FANOUT_BYTES {
         return Err(missing(
@@ -82,7 +86,7 @@ fn fanout(chunk: Option<&[u8]>) -> Result<u32, Fault> {
     }
 }
 
-fn check_names(names: &[u8], packs: u32) -> Result<(), Fault> {
+fn check_names(names: &[u8], packs: u32) -> Result<(), MultiPackIndexFault> {
     let mut before: Option<&[u8]> = None;
     let mut rest = names;
     for _ in 0..packs {
@@ -103,10 +107,10 @@ fn check_names(names: &[u8], packs: u32) -> Result<(), Fault> {
 }
 
 /// A required chunk is missing, or not what it should be.
-fn missing(name: &str, why: Option<String>) -> Fault {
-    Fault::Ends(format!("multi-pack-index required {name} chunk missing or corrupted"), why)
+fn missing(name: &str, why: Option<String>) -> MultiPackIndexFault {
+    MultiPackIndexFault::Ends(format!("multi-pack-index required {name} chunk missing or corrupted"), why)
 }
 
-fn ends(why: impl Into<String>) -> Fault {
-    Fault::Ends(why.into(), None)
+fn ends(why: impl Into<String>) -> MultiPackIndexFault {
+    MultiPackIndexFault::Ends(why.into(), None)
 }
