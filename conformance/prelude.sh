@@ -163,3 +163,51 @@ chain() {
 bytes() {
     echo "0x$(od -An -v -tx1 -j "$2" -N "$3" "$1" | tr -d ' \n')"
 }
+
+# well_used: a repository with all that git keeps in one. It is made once for all sessions of a run, which copy it.
+well_used() {
+    kept=$CONFORMANCE_EXEC/$GIT_DEFAULT_REF_FORMAT-$GIT_DEFAULT_HASH
+    if [ ! -d "$kept" ]; then
+        making=$(mktemp -d "$CONFORMANCE_EXEC/making.XXXXXX")
+        (cd "$making" && make_well_used) >/dev/null 2>&1
+        mv -T "$making" "$kept" 2>/dev/null || rm -rf "$making"
+    fi
+    cp -a "$kept/." .
+    # It names the place in which it was made.
+    echo "gitdir: $PWD/.git/worktrees/linked" >linked/.git
+    echo "$PWD/linked/.git" >.git/worktrees/linked/gitdir
+}
+
+make_well_used() {
+    partial 6 .
+    stock tag -m words annotated HEAD~1
+    stock update-ref refs/remotes/origin/main HEAD~2
+    stock symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main
+    stock remote add origin ./far
+    stock branch -q -u origin/main main
+    stock repack -adbq
+    echo lost | stock hash-object -w --stdin
+    stock repack --cruft -dbq
+    commit one
+    stock branch old HEAD~2
+    stock pack-refs --all
+    stock repack -dq
+    stock multi-pack-index write --bitmap
+    stock commit-graph write --reachable --changed-paths
+    commit two
+    stock branch side HEAD~1
+    stock tag -m words loose
+    stock symbolic-ref refs/heads/link refs/heads/side
+    stock worktree add -q linked side
+    echo x >dir1/file1
+    stock stash push -q
+    echo y >dir2/file2
+    stock stash push -q
+    echo HEAD | stock pack-objects -q --revs --stdout >.git/in.pack
+    stock clone -q . far && (cd far && stock checkout -q -b far HEAD~1 && commit far && stock bundle create -q ../.git/far.bundle refs/heads/far)
+    rm -rf far .git/hooks
+    echo changed >dir1/file1
+    echo staged >staged
+    stock add staged
+    echo new >new
+}

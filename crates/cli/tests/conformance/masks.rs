@@ -1,5 +1,7 @@
 //! Differences between two runs that a session may allow.
 
+use std::collections::HashSet;
+
 /// An allowed difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mask {
@@ -13,6 +15,10 @@ pub enum Mask {
     Progress,
     /// The order of lines on standard error, if two processes write there.
     Order,
+    /// Full paths, where git's lead from the current directory.
+    Paths,
+    /// How often a line on standard error is said.
+    Repeats,
 }
 
 impl Mask {
@@ -23,6 +29,8 @@ impl Mask {
             "words" => Mask::Words,
             "progress" => Mask::Progress,
             "order" => Mask::Order,
+            "paths" => Mask::Paths,
+            "repeats" => Mask::Repeats,
             _ => return Err(format!("no such mask: {word}")),
         })
     }
@@ -34,7 +42,9 @@ impl Mask {
             Mask::PackNames => without_pack_names(text),
             Mask::Words if is_stderr => String::new(),
             Mask::Order if is_stderr => sorted(text),
-            Mask::Words | Mask::Order => text.to_owned(),
+            Mask::Repeats if is_stderr => said_once(text),
+            Mask::Words | Mask::Order | Mask::Repeats => text.to_owned(),
+            Mask::Paths => text.replace("/HERE/work/", ""),
             Mask::Progress => text
                 .lines()
                 .filter(|line| !line.contains('\r') && !is_progress(line))
@@ -50,6 +60,11 @@ fn is_progress(line: &str) -> bool {
     line.trim_end().ends_with(", done.")
         || line.starts_with("Total ")
         || line.starts_with("Delta compression using")
+}
+
+fn said_once(text: &str) -> String {
+    let mut said = HashSet::new();
+    text.lines().filter(|line| said.insert(*line)).map(|line| format!("{line}\n")).collect()
 }
 
 fn sorted(text: &str) -> String {
@@ -100,6 +115,8 @@ fn masks_hide_what_they_are_for_and_nothing_else() {
     );
     check(Mask::Words, "error: a\n", "");
     check(Mask::Order, "b\na\n", "a\nb");
+    check(Mask::Paths, "/HERE/work/.git/a b\n", ".git/a b\n");
+    check(Mask::Repeats, "a\nb\na\n", "a\nb\n");
     assert_eq!(Mask::Words.apply("a\n", false), "a\n");
     check(Mask::Progress, "Counting objects: 100% (3/3), done.\nerror: a\n", "error: a\n");
 }
