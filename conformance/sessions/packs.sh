@@ -555,3 +555,12 @@ stock init -q --bare to.git
 git -C to.git unpack-objects -q -r <pack
 stock -C to.git cat-file --batch-all-objects --batch-check
 rm -rf from pack
+
+## a split index without its shared index ends what needs all objects
+# exits: 128 128
+# masks: paths
+# state: no-index no-fsck
+history 3
+stock update-index --split-index
+rm .git/sharedindex.*
+{ git repack -adq; git pack-objects -q --all --indexed-objects pack </dev/null; } 2>&1 | sed 's/sharedindex[.][0-9a-f]*/sharedindex.ID/'

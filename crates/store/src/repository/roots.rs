@@ -20,6 +20,9 @@ use crate::repository::work_trees::{self, list};
 /// Longest reflog or index that is read.
 const MAX_BYTES: u64 = 4 << 30;
 
+/// What git says of a shared index that its index needs.
+const NO_SHARED_INDEX: &str = "index file open failed: No such file or directory";
+
 /// The starting points of reachability walks.
 #[derive(Debug, Default)]
 pub struct Roots {
@@ -205,7 +208,11 @@ fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> R
     while let Some(path) = next.take() {
         let _region = trace::region_with("index", label, &path);
         label = "shared/do_read_index";
-        let Some(bytes) = read(&path)? else { break };
+        let bytes = match read(&path)? {
+            Some(bytes) => bytes,
+            None if path.ends_with("index") => break,
+            None => return Err(Error::io(path, std::io::Error::other(NO_SHARED_INDEX))),
+        };
         let found = IndexFile::decode(&bytes, repository.hash_kind())
             .map_err(|source| Reason::Index { path: path.clone(), source })?;
         ids.extend(found.named_objects());
