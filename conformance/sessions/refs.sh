@@ -718,3 +718,12 @@ rm -f out
 history 1
 git -c reftable.lockTimeout=-5 update-ref refs/heads/a HEAD
 git -c reftable.lockTimeout=-1 update-ref refs/heads/b HEAD
+
+## reftables without their list
+# in: reftable
+# differs: they are an error, where git takes the repository for one without refs
+history 2
+rm .git/reftable/tables.list
+git for-each-ref
+git repack -adq
+git update-ref refs/tags/new "$(echo x | stock hash-object -w --stdin)"

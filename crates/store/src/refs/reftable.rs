@@ -172,8 +172,24 @@ impl Stacks {
 
 fn read_list(list: &Path) -> Result<Vec<u8>, RefError> {
     match packrace_os::read_file(list, Role::Refs, MAX_LIST_BYTES) {
-        // As in git: a stack that has never been written.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        // As in git: a stack that has never been written. A process that writes its first table holds the lock.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            match packrace_os::identity(&list.with_extension("list.lock"), Role::Refs) {
+                Ok(Some(_)) => Ok(Vec::new()),
+                _ => read_first_list(list),
+            }
+        }
+        result => result.map_err(|source| RefError::Io { path: list.to_owned(), source }),
+    }
+}
+
+/// A list that may not be there yet. If there are tables, it is lost, and with it all refs: a repack would delete their objects.
+pub(super) fn read_first_list(list: &Path) -> Result<Vec<u8>, RefError> {
+    let tables =
+        list.parent().and_then(|dir| packrace_os::list_dir(dir, Role::Refs).ok()).unwrap_or_default();
+    let has_tables = tables.iter().any(|table| table.name.as_bytes().ends_with(b".ref"));
+    match packrace_os::read_file(list, Role::Refs, MAX_LIST_BYTES) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !has_tables => Ok(Vec::new()),
         result => result.map_err(|source| RefError::Io { path: list.to_owned(), source }),
     }
 }

@@ -380,6 +380,14 @@ fn damaged_stacks() {
     std::fs::write(&table, &bytes[..bytes.len() - 1]).unwrap();
     assert!(matches!(repo.try_snapshot(&[]), Err(RefError::Damaged { .. })));
     std::fs::remove_file(&list).unwrap();
+    assert!(matches!(repo.try_snapshot(&[]), Err(RefError::Io { path, .. }) if path == list));
+    let lock = list.with_extension("list.lock");
+    std::fs::write(&lock, "").unwrap();
+    assert_eq!(names(&repo.snapshot(&[]), "").unwrap(), [""; 0], "somebody writes the first table");
+    std::fs::remove_file(&lock).unwrap();
+    for name in text.lines() {
+        std::fs::remove_file(list.with_file_name(name)).unwrap();
+    }
     assert_eq!(names(&repo.snapshot(&[]), "").unwrap(), [""; 0]);
 }
 

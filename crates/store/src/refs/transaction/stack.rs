@@ -21,7 +21,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, random_number};
 
 use super::super::reflog::{LoggedChange, parse_who};
-use super::super::reftable::Stack;
+use super::super::reftable::{Stack, read_first_list};
 use super::super::{Holder, Peeled, Place, RefDirs, RefError, Target};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{
@@ -165,6 +165,9 @@ impl StackLocks {
             })?;
             side.lock = Some(taken);
             side.read(hash)?;
+            if side.stack.tables.is_empty() {
+                read_first_list(&list)?;
+            }
         }
         Ok(side)
     }
