@@ -1637,3 +1637,18 @@ commit side
 stock checkout -q main
 stock rev-parse side >.git/MERGE_HEAD
 git stash apply
+
+## a stash without one of its trees is none
+# exits: 128 128 128 128 128 128 128 128
+history 2
+for revision in 'stash^{tree}' 'stash^2^{tree}'; do
+    echo "$revision" >dir1/file1
+    stock add dir1/file1
+    echo more >dir2/file2
+    stock stash -q
+    rm -f ".git/objects/$(stock rev-parse "$revision" | sed 's|..|&/|')"
+    git stash apply
+    git stash show
+    git stash drop
+    git stash store "$(stock rev-parse stash)"
+done

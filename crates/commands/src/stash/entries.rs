@@ -54,7 +54,7 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
         return Err(failed(context, format!("error: {shown} is not a valid reference")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
-    let Some(stash) = Stash::read(&objects, &id)? else {
+    let Some(stash) = whole(&objects, &id)? else {
         return Err(not_stash_like(context, &shown)?);
     };
     let is_listed = ref_name(context.repository, name)?.as_deref() == Some(REF);
@@ -186,7 +186,7 @@ pub(super) fn store(
         return Err(quietly(format!("Cannot update refs/stash with {shown}")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
-    if Stash::read(&objects, &id)?.is_none() {
+    if whole(&objects, &id)?.is_none() {
         return Err(not_stash_like(context, &id.to_string())?);
     }
     let message = match message {
@@ -202,7 +202,15 @@ pub(super) fn store(
     })
 }
 
-/// Of what has not the parents of a stash; if it is no commit at all, that is reported first.
+/// A commit that is a stash, with its trees.
+fn whole(objects: &Objects, id: &ObjectId) -> Result<Option<Stash>, Fatal> {
+    match Stash::read(objects, id)? {
+        Some(stash) if stash.has_trees(objects)? => Ok(Some(stash)),
+        _ => Ok(None),
+    }
+}
+
+/// Of what has not the parents or trees of a stash; if it is no commit at all, that is reported first.
 fn not_stash_like(context: &Context<'_>, name: &str) -> Result<Fatal, Fatal> {
     resolve(context, format!("{name}^1").as_bytes())?;
     Ok(Fatal::new(format!("'{name}' is not a stash-like commit")))

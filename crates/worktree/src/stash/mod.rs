@@ -96,6 +96,16 @@ impl Stash {
             untracked_tree,
         }))
     }
+
+    /// Whether its trees are there, but for that of untracked files.
+    pub fn has_trees(&self, objects: &Objects) -> Result<bool, WorkError> {
+        for tree in [&self.base_tree, &self.index_tree, &self.tree] {
+            if !matches!(objects.kind_and_size(tree)?, Some((Kind::Tree, _))) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_object::Commit>, WorkError> {
