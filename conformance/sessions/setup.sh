@@ -713,3 +713,13 @@ for line in 'objectFormat = foo' refStorage 'refStorage = foo' objectFormat; do
     cp kept .git/config
 done
 rm kept
+
+## a HEAD that leads nowhere makes no repository, unless it leads to a branch
+# exits: 128
+history 1
+rm .git/HEAD
+ln -s nothing .git/HEAD
+git show-ref
+rm .git/HEAD
+ln -s refs/heads/none .git/HEAD
+git show-ref

@@ -88,7 +88,8 @@ pub(super) fn is_git_dir(path: &Path, seen: &mut FileDependencies) -> Result<boo
         Some(_) => read_line(&head)?.is_some_and(|line| is_head_line(&line)),
         None => {
             seen.owner(&head);
-            packrace_os::owner(&head).is_ok()
+            let target = packrace_os::read_link(&head, Role::Config).ok().flatten();
+            target.is_some_and(|target| target.starts_with("refs"))
         }
     };
     if !is_head {
