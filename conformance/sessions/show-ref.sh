@@ -155,3 +155,18 @@ git -c core.abbrev= show-ref --abbrev
 git -c core.abbrev=NO show-ref --abbrev
 git -c core.abbrev=Auto show-ref --abbrev
 git -c core.abbrev=12 show-ref --abbrev
+
+## refs to damaged objects
+# masks: order repeats
+history 2
+stock tag -m words annotated HEAD~1
+stock tag -m words damaged
+for object in HEAD damaged; do
+    file=.git/objects/$(stock rev-parse $object | sed 's|..|&/|')
+    rm -f "$file"
+    echo junk >"$file"
+done
+git show-ref
+git show-ref --head -d
+git show-ref --verify -d refs/heads/main refs/tags/damaged
+git show-ref --verify HEAD

@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use packrace_object::{ObjectId, StoredId, oid};
-use packrace_store::refs::{
-    NameRange, Peeled, RefObjects as _, StoredObjects, Target, is_good_name, is_safe_name,
-};
+use packrace_store::refs::{NameRange, Peeled, StoredObjects, Target, is_good_name, is_safe_name};
 use packrace_store::{Repository, SkippedRefs, Snapshot};
 
 use crate::call::Call;
@@ -205,7 +203,7 @@ impl<'a> ShowRefListing<'a> {
     }
 
     fn show(&mut self, name: &[u8], id: &oid, peeled: Peeled) -> Result<(), Fatal> {
-        if self.objects.kind(id)?.is_none() {
+        if !self.snapshot.contains(id)? {
             self.output.flush()?;
             let name = String::from_utf8_lossy(name);
             return Err(Fatal::new(format!("git show-ref: bad ref {name} ({id})")));
@@ -224,11 +222,18 @@ impl<'a> ShowRefListing<'a> {
         let peeled = match peeled {
             Peeled::NotATag => None,
             Peeled::To(id) => Some(id),
-            Peeled::Unknown => {
-                let end = self.objects.end_of(id)?;
-                end.report();
-                end.shown()
-            }
+            Peeled::Unknown => match self.objects.end_of(id) {
+                Ok(end) => {
+                    end.report();
+                    end.shown()
+                }
+                Err(error) => {
+                    // As in git, a damaged object is told of, and not peeled.
+                    let Some((lines, _)) = error.in_git_words() else { return Err(error.into()) };
+                    lines.lines().for_each(|line| tracing::error!("{}", line.trim_start_matches("error: ")));
+                    None
+                }
+            },
         };
         if let Some(peeled) = peeled {
             let hex = self.digits(&peeled)?;
