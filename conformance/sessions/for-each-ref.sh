@@ -775,3 +775,9 @@ git for-each-ref --shell --perl --merged=none
 git for-each-ref --count=-1 --contains=none
 git for-each-ref --count=-1 --color=none
 git for-each-ref --color=always --no-merged=none --count=-1
+
+## a work tree whose place is not known has no path
+history 1
+stock worktree add -q linked
+: >.git/worktrees/linked/gitdir
+git for-each-ref --format='%(refname) %(worktreepath)'

@@ -37,6 +37,9 @@ pub fn heads(repository: &Repository) -> Result<Heads, Fatal> {
         let Ok(text) = packrace_os::read_file(&dir.join("gitdir"), Role::Config, MAX_GITDIR_BYTES) else {
             continue;
         };
+        if text.is_empty() {
+            continue;
+        }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
         let path = if path.is_absolute() { path } else { dir.join(path) };
         let path =
