@@ -781,3 +781,19 @@ history 1
 stock worktree add -q linked
 : >.git/worktrees/linked/gitdir
 git for-each-ref --format='%(refname) %(worktreepath)'
+## zones and seconds in a form of strftime
+history 1
+form='%-s|%15s|%_15s|%-15s|%015s|%#s|%^s|%Es|%Os=%-z|%_z|%0z|%^z|%2z|%_2z|%7z|%-7z|%_7z|%07z|%E5z|%Oz=%_Z|%^Z|%#Z|%^#Z|%7Z|%07Z|%EZ=%5%z|%%z|%10%%s|%-%Z|%'
+for date in '1112912598 +0130' '1120000000 -0330' '1130631300 +0000'; do
+    GIT_COMMITTER_DATE="@$date" stock commit -q --amend -m x
+    for zone in UTC CET-1CEST,M3.5.0,M10.5.0/3 NST3:30NDT,M3.2.0,M11.1.0 XYZ-3:20:30; do
+        TZ=$zone git for-each-ref --format="%(committerdate:format:$form)"
+        TZ=$zone git for-each-ref --format="%(committerdate:format-local:$form)"
+        TZ=$zone git for-each-ref --format='%(committerdate:format:%z[%Z]) %(committerdate:format-local:%z %Z)'
+    done
+done
+for date in '4102444800 +1000' '1099511627776 +0000'; do
+    GIT_COMMITTER_DATE="@$date" stock commit -q --amend -m x
+    TZ=CET-1CEST,M3.5.0,M10.5.0/3 git for-each-ref --format='%(committerdate:format-local:%c|%-s|%-z|%Z)'
+done
+git for-each-ref --format='%(committerdate:format:%5000d|%6000z|%5000q)' | wc -c

@@ -276,9 +276,7 @@ fn person(
         // An empty format was refused earlier.
         "date" => match DateFormat::parse(argument.unwrap_or_default(), is_terminal) {
             Ok(format) => PersonPart::Date(format),
-            Err(bad) if bad.is_unknown => PersonPart::BadDate(bad.words),
-            // What git knows is refused at once.
-            Err(bad) => return Err(bad.into()),
+            Err(bad) => PersonPart::BadDate(bad.message),
         },
         _ if who == Who::Creator => return Ok(None),
         "name" => match argument {

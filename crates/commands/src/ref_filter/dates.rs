@@ -1,9 +1,8 @@
 //! Dates of commits and tags in the formats of `--date` (git-log, `--date=<format>`).
 
-use gix_date::{Time, Zoned};
-
 use super::calendar::{Civil, MONTHS, Moment, WEEKDAYS, Zone, put};
 use super::human::HumanForm;
+use super::local_time::{local, too_large};
 use super::strftime;
 use crate::call::fatal::Fatal;
 
@@ -32,28 +31,13 @@ enum DateForm {
     Custom(Vec<u8>),
 }
 
-/// Why a format is refused.
-#[derive(Debug)]
-pub struct BadDateFormat {
-    /// What is wrong.
-    pub words: String,
-    /// Git does not know it either.
-    pub is_unknown: bool,
-}
-
-impl From<BadDateFormat> for Fatal {
-    fn from(bad: BadDateFormat) -> Self {
-        Fatal::new(bad.words)
-    }
-}
-
-fn unknown(what: &str, text: &[u8]) -> BadDateFormat {
-    BadDateFormat { words: format!("{what}{}", String::from_utf8_lossy(text)), is_unknown: true }
+fn unknown(what: &str, text: &[u8]) -> Fatal {
+    Fatal::new(format!("{what}{}", String::from_utf8_lossy(text)))
 }
 
 impl DateFormat {
     /// Parses the text after the colon of a date atom. A format behind `auto:` is for terminals.
-    pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, BadDateFormat> {
+    pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, Fatal> {
         let text = match text.strip_prefix(b"auto:") {
             Some(b"") if is_terminal => return Err(unknown("unknown date format ", b"")),
             Some(form) if is_terminal => form,
@@ -76,11 +60,6 @@ impl DateFormat {
             let Some(format) = format else {
                 return Err(unknown("date format missing colon separator: ", text));
             };
-            if !strftime::is_supported(format) {
-                let format = String::from_utf8_lossy(format);
-                let words = format!("date format is not supported by packrace: format:{format}");
-                return Err(BadDateFormat { words, is_unknown: false });
-            }
             return done(DateForm::Custom(format.to_vec()), is_local);
         }
         let form = match name {
@@ -121,9 +100,9 @@ impl DateFormat {
             _ => {}
         }
         let stored = moment.seconds;
-        let (moment, abbreviation) = match self.is_local {
-            true => local(moment.seconds)?,
-            false => (moment, String::new()),
+        let (moment, zone_name) = match self.is_local {
+            true => local(moment.seconds).map(|(moment, name)| (moment, Some(name)))?,
+            false => (moment, None),
         };
         if self.form == DateForm::Raw {
             put(out, format_args!("{} {}", moment.seconds, Zone(moment.zone)));
@@ -132,11 +111,16 @@ impl DateFormat {
         let seconds = civil_seconds(moment)?;
         let is_known = seconds <= LAST_SECOND;
         let moment = if is_known { moment } else { Moment { seconds: 0, zone: 0 } };
-        let date = Civil::of(if is_known { seconds } else { 0 });
+        let shown = if is_known { seconds } else { 0 };
+        let date = Civil::of(shown);
         if self.form == DateForm::Human {
             return self.write_human(&date, moment.zone, stored, now, out);
         }
-        self.write_civil(&date, moment, &abbreviation, out);
+        if let DateForm::Custom(format) = &self.form {
+            let clock = strftime::Clock { moment, shown, date, local: zone_name.as_deref() };
+            return strftime::write(format, &clock, out);
+        }
+        self.write_civil(&date, moment, out);
         Ok(())
     }
 
@@ -168,7 +152,7 @@ impl DateFormat {
         Ok(())
     }
 
-    fn write_civil(&self, date: &Civil, moment: Moment, abbreviation: &str, out: &mut Vec<u8>) {
+    fn write_civil(&self, date: &Civil, moment: Moment, out: &mut Vec<u8>) {
         let Civil { year, month, day, hour, minute, second, .. } = *date;
         let (weekday, zone) = (&WEEKDAYS[date.weekday][..3], Zone(moment.zone));
         let (month_name, number) = (&MONTHS[month - 1][..3], month);
@@ -199,8 +183,7 @@ impl DateFormat {
                 format_args!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {zone}"),
             ),
             DateForm::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
-            DateForm::Custom(format) => strftime::write(format, moment, date, abbreviation, out),
-            DateForm::Raw | DateForm::Unix | DateForm::Relative | DateForm::Human => {}
+            DateForm::Raw | DateForm::Unix | DateForm::Relative | DateForm::Human | DateForm::Custom(_) => {}
         }
     }
 }
@@ -221,22 +204,6 @@ fn civil_seconds(moment: Moment) -> Result<i64, Fatal> {
             .ok_or_else(|| Fatal::new(format!("Timestamp before Unix epoch: {seconds} {zone:+04}")))?,
     };
     i64::try_from(there).map_err(|_| too_large(there))
-}
-
-fn too_large(seconds: u64) -> Fatal {
-    Fatal::new(format!("Timestamp too large for this system: {seconds}"))
-}
-
-/// The time in this machine's time zone, and the zone's short name. Times outside the calendar are in UTC.
-fn local(seconds: u64) -> Result<(Moment, String), Fatal> {
-    let signed = i64::try_from(seconds).map_err(|_| too_large(seconds))?;
-    let Ok(there) = Time::new(signed, 0).to_zoned() else {
-        return Ok((Moment { seconds, zone: 0 }, "UTC".to_owned()));
-    };
-    let there = there.with_time_zone(Zoned::now().time_zone().clone());
-    let minutes = there.offset().seconds() / 60;
-    let zone = minutes / 60 * 100 + minutes % 60;
-    Ok((Moment { seconds, zone }, there.strftime("%Z").to_string()))
 }
 
 /// How long ago, in words.
@@ -310,6 +277,8 @@ mod tests {
         check("unix", "1112912598");
         check("format:%j %U %V %W %G %g %e|%I %k %l %P %%", "097 14 14 14 2005 05  7|11 23 11 pm %");
         check("relative", "in the future");
+        check("format:%65535z", &format!("{:>65535}{:065535}", "+", 0));
+        check("format:%65536d", "date format is too wide: format:%65536d");
     }
 
     #[test]
@@ -354,8 +323,7 @@ mod tests {
     #[test]
     fn what_is_refused() {
         let check = |format: &str, expect: &str| {
-            let found = DateFormat::parse(format.as_bytes(), true).unwrap_err();
-            assert_eq!(Fatal::from(found).message, expect);
+            assert_eq!(DateFormat::parse(format.as_bytes(), true).unwrap_err().message, expect);
         };
         check("x", "unknown date format x");
         check("short:x", "unknown date format short:x");
@@ -366,7 +334,5 @@ mod tests {
         check("auto:", "unknown date format ");
         check("auto:x", "unknown date format x");
         check("auto:auto:iso", "unknown date format auto:iso");
-        check("format:%-z", "date format is not supported by packrace: format:%-z");
-        check("format:%99999d", "date format is not supported by packrace: format:%99999d");
     }
 }

@@ -19,6 +19,7 @@ mod history;
 mod human;
 mod is_base;
 mod item;
+mod local_time;
 mod log_format;
 mod mailmap;
 mod message;

@@ -5,9 +5,21 @@
 //! ```
 
 use super::calendar::{Civil, MONTHS, Moment, WEEKDAYS, Zone, put};
+use super::local_time;
+use crate::call::fatal::Fatal;
 
-/// The widest field; git pads to any width.
-const MAX_WIDTH: usize = 4096;
+/// The widest field, as in Rust's formats; git pads to any width.
+const MAX_WIDTH: usize = u16::MAX as usize;
+
+/// What a clock shows.
+pub(super) struct Clock<'a> {
+    pub(super) moment: Moment,
+    /// In seconds after 1970 began there.
+    pub(super) shown: i64,
+    pub(super) date: Civil,
+    /// The name of this machine's time zone, if the clock shows its time.
+    pub(super) local: Option<&'a str>,
+}
 
 /// Conversions that take the modifier `E`, and `O`: it changes nothing in the C locale.
 const WITH_E: &[u8] = b"cCxXyYnpPrRsTtuzZ%";
@@ -34,12 +46,6 @@ struct Spec {
     /// `#`
     is_swapped: bool,
     width: usize,
-}
-
-impl Spec {
-    fn has_flags(self) -> bool {
-        self.pad.is_some() || self.is_upper || self.is_swapped || self.width > 0
-    }
 }
 
 /// Takes the next piece off a format.
@@ -81,32 +87,43 @@ fn next<'a>(format: &mut &'a [u8]) -> Option<Piece<'a>> {
     Some(if is_known { Piece::Conversion(spec) } else { Piece::Unknown(spec, &whole[..end]) })
 }
 
-/// Whether a format can be written as git does: `%s`, `%z` and `%Z` only without flags and width, and no field is
-/// very wide.
-pub(super) fn is_supported(mut format: &[u8]) -> bool {
-    std::iter::from_fn(|| next(&mut format)).all(|piece| match piece {
-        Piece::Literal(_) => true,
-        Piece::Conversion(spec) => {
-            spec.width <= MAX_WIDTH && !(spec.has_flags() && b"szZ".contains(&spec.conversion))
-        }
-        Piece::Unknown(spec, _) => spec.width <= MAX_WIDTH,
-    })
-}
-
-/// Writes a date; `abbreviation` is the name of its time zone.
-pub(super) fn write(mut format: &[u8], moment: Moment, date: &Civil, abbreviation: &str, out: &mut Vec<u8>) {
-    while let Some(piece) = next(&mut format) {
+/// Writes a date.
+pub(super) fn write(format: &[u8], clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<(), Fatal> {
+    let expanded = expand(format, clock);
+    let mut rest = &expanded[..];
+    while let Some(piece) = next(&mut rest) {
         match piece {
             Piece::Literal(text) => out.extend_from_slice(text),
+            Piece::Conversion(spec) | Piece::Unknown(spec, _) if spec.width > MAX_WIDTH => {
+                let words = "date format is too wide: format:";
+                return Err(Fatal::new(format!("{words}{}", String::from_utf8_lossy(format))));
+            }
             Piece::Unknown(spec, text) => pad(text, spec, out),
-            Piece::Conversion(spec) => match spec.conversion {
-                b's' => put(out, format_args!("{}", moment.seconds)),
-                b'z' => put(out, format_args!("{}", Zone(moment.zone))),
-                b'Z' => out.extend_from_slice(abbreviation.as_bytes()),
-                _ => convert(spec, date, out),
-            },
+            Piece::Conversion(spec) => convert(spec, clock, out),
         }
     }
+    Ok(())
+}
+
+/// Writes what git writes itself, since C's functions do not know the time zone of a commit: `%s`, `%z` and `%Z`
+/// without flags and width.
+fn expand(format: &[u8], clock: &Clock<'_>) -> Vec<u8> {
+    let mut expanded = Vec::with_capacity(format.len());
+    let mut rest = format;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let (before, found) = rest.split_at(at);
+        expanded.extend_from_slice(before);
+        let (conversion, after) = found.split_at(found.len().min(2));
+        match conversion {
+            b"%s" => put(&mut expanded, format_args!("{}", clock.moment.seconds)),
+            b"%z" => put(&mut expanded, format_args!("{}", Zone(clock.moment.zone))),
+            b"%Z" if clock.local.is_none() => {}
+            _ => expanded.extend_from_slice(conversion),
+        }
+        rest = after;
+    }
+    expanded.extend_from_slice(rest);
+    expanded
 }
 
 /// Adds a text in a field of the width.
@@ -116,8 +133,9 @@ fn pad(text: &[u8], spec: Spec, out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// Expands one conversion.
-fn convert(spec: Spec, date: &Civil, out: &mut Vec<u8>) {
+/// Adds one conversion.
+fn convert(spec: Spec, clock: &Clock<'_>, out: &mut Vec<u8>) {
+    let date = &clock.date;
     if let Some((value, digits, is_blank)) = number(spec.conversion, date) {
         let padding = spec.pad.unwrap_or(if is_blank { b'_' } else { b'0' });
         let text = match padding {
@@ -127,8 +145,15 @@ fn convert(spec: Spec, date: &Civil, out: &mut Vec<u8>) {
         };
         return pad(text.as_bytes(), Spec { pad: None, ..spec }, out);
     }
-    let text = text(spec.conversion, date);
     let text = match spec.conversion {
+        b's' if clock.local.is_some() => clock.moment.seconds.to_string(),
+        b's' => local_time::standard_time(clock.shown).to_string(),
+        b'z' => return zone(spec, clock.local.map_or(0, |_| clock.moment.zone), out),
+        b'Z' => clock.local.unwrap_or("GMT").to_owned(),
+        conversion => text(conversion, date),
+    };
+    let text = match spec.conversion {
+        b'Z' if spec.is_swapped => text.to_lowercase(),
         b'p' | b'P' if spec.is_swapped => text.to_lowercase(),
         b'P' => text,
         b'a' | b'A' | b'b' | b'B' | b'h' if spec.is_swapped => text.to_uppercase(),
@@ -136,6 +161,17 @@ fn convert(spec: Spec, date: &Civil, out: &mut Vec<u8>) {
         _ => text,
     };
     pad(text.as_bytes(), spec, out);
+}
+
+/// Adds a time zone: the width counts before the sign, and again behind it.
+fn zone(spec: Spec, zone: i32, out: &mut Vec<u8>) {
+    pad(if zone < 0 { b"-" } else { b"+" }, spec, out);
+    let (value, digits) = (zone.unsigned_abs(), spec.width.max(4));
+    match spec.pad {
+        Some(b'-') if spec.width == 0 => put(out, format_args!("{value}")),
+        Some(b'-' | b'_') => put(out, format_args!("{value:digits$}")),
+        _ => put(out, format_args!("{value:0digits$}")),
+    }
 }
 
 /// The value of a numeric conversion, its digits, and whether blanks fill them.
