@@ -797,3 +797,21 @@ for date in '4102444800 +1000' '1099511627776 +0000'; do
     TZ=CET-1CEST,M3.5.0,M10.5.0/3 git for-each-ref --format='%(committerdate:format-local:%c|%-s|%-z|%Z)'
 done
 git for-each-ref --format='%(committerdate:format:%5000d|%6000z|%5000q)' | wc -c
+
+## a program for signatures that cannot be started
+repository
+tree=$(stock write-tree)
+signed() {
+    printf 'tree %s\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\ngpgsig %s\n x\n\nm\n' "$tree" "$1" |
+        stock hash-object -t commit -w --stdin --literally
+}
+stock update-ref refs/heads/pgp "$(signed '-----BEGIN PGP SIGNATURE-----')"
+stock update-ref refs/heads/x509 "$(signed '-----BEGIN SIGNED MESSAGE-----')"
+stock update-ref refs/heads/ssh "$(signed '-----BEGIN SSH SIGNATURE-----')"
+echo x >file
+for program in none-such ./none-such ./file /; do
+    for kind in pgp x509 ssh; do
+        git -c gpg.program=$program -c gpg.x509.program=$program -c gpg.ssh.program=$program -c gpg.ssh.allowedSignersFile=file \
+            for-each-ref refs/heads/$kind --format='%(refname) %(signature:grade)|%(signature:trustlevel)|%(signature)'
+    done
+done

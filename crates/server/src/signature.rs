@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use packrace_os::child::{ChildProcess, Confinement, OutputStream, Program};
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
-use packrace_store::Config;
+use packrace_store::{Config, Hooks};
 
 /// The most output of a program that verifies a signature.
 const MAX_STATUS_BYTES: usize = 1 << 20;
@@ -86,8 +86,8 @@ pub struct SignatureChecker<'a> {
     pub temporary_dir: &'a Path,
     /// What they may do.
     pub confinement: &'a Confinement,
-    /// Gets why nothing could be verified.
-    pub on_error: &'a dyn Fn(&str),
+    /// Gets why nothing could be verified: `error` or `fatal`, and the words.
+    pub on_error: &'a dyn Fn(&str, &str),
 }
 
 /// What a program wrote.
@@ -145,6 +145,7 @@ impl SignatureChecker<'_> {
             self.config.path("gpg.ssh.allowedSignersFile").filter(|path| !path.as_os_str().is_empty())
         else {
             (self.on_error)(
+                "error",
                 "gpg.ssh.allowedSignersFile needs to be configured and exist for ssh signature verification",
             );
             return Signature::default();
@@ -162,11 +163,16 @@ impl SignatureChecker<'_> {
             argv
         };
         let found = self.ask(with_file(command("find-principals", &[]), "-f", &allowed), b"");
-        let Some(found) = found else { return Signature::bad() };
-        let principals: Vec<&str> = found.output.lines().filter(|line| !line.is_empty()).collect();
-        if !found.status.success() || principals.is_empty() {
+        // A program that cannot be started is asked again, as in git, which then has found no names either.
+        let (output, messages) = match found {
+            Some(said) if said.status.success() => (said.output, said.messages),
+            Some(said) => (String::new(), said.messages),
+            None => Default::default(),
+        };
+        let principals: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
+        if principals.is_empty() {
             let judged = self.judge_ssh(command("check-novalidate", &["-n", "git"]), signed);
-            return Signature { report: judged.report + &found.messages, ..judged };
+            return Signature { report: judged.report + &messages, ..judged };
         }
         let revoked = self.config.path("gpg.ssh.revocationFile").filter(|path| !path.as_os_str().is_empty());
         let mut judged = Signature::bad();
@@ -214,8 +220,8 @@ impl SignatureChecker<'_> {
                 messages: String::from_utf8_lossy(&messages).into_owned(),
             }),
             Err(error) => {
-                let name = program.argv[0].to_string_lossy();
-                (self.on_error)(&format!("cannot run {name}: {}", packrace_os::reason(&error)));
+                let (kind, text) = Hooks::not_started(&program, &program.argv[0].to_string_lossy(), &error);
+                (self.on_error)(kind, &text);
                 None
             }
         }

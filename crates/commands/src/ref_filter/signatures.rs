@@ -9,6 +9,7 @@ use packrace_store::Repository;
 
 use super::atom::SignaturePart;
 use crate::call::Call;
+use crate::call::printable::harmless;
 
 /// Verifies signatures; several fields of one commit cost one run of the program.
 #[derive(Default)]
@@ -58,7 +59,7 @@ fn verify(call: &Call, repository: &Repository, commit: &[u8]) -> Signature {
         directory: Path::new("."),
         temporary_dir: &call.environment.temporary_dir,
         confinement: &Confinement::default(),
-        on_error: &|text| call.report_error(text),
+        on_error: &|kind, text| error_line!(call, "{kind}: {}", harmless(text)),
     };
     checker.check(&signed, &signature)
 }

@@ -130,9 +130,9 @@ impl CertificateChecker<'_> {
             temporary_dir: &self.call.temporary_dir,
             confinement: &subject.confinement,
             // As in git, it is the operator who can mend it.
-            on_error: &|text| match &self.call.faults {
-                Some(operator) => operator.say(format!("error: {text}\n").as_bytes()),
-                None => self.client.error(text),
+            on_error: &|kind, text| match &self.call.faults {
+                Some(operator) => operator.say(format!("{kind}: {text}\n").as_bytes()),
+                None => self.client.report(kind, text),
             },
         }
         .check(signed, signature)
