@@ -564,3 +564,37 @@ history 3
 stock update-index --split-index
 rm .git/sharedindex.*
 { git repack -adq; git pack-objects -q --all --indexed-objects pack </dev/null; } 2>&1 | sed 's/sharedindex[.][0-9a-f]*/sharedindex.ID/'
+## objects of another kind than links to them say
+# exits: 128 128 128 128 128 128 128
+history 1 from
+cd from
+blob=$(echo b | stock hash-object -w --stdin)
+tree=$(printf '100644 blob %s\tb\n' "$blob" | stock mktree)
+people='author A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nm\n'
+commit=$(printf "tree $blob\n$people" | stock hash-object -t commit --literally -w --stdin)
+# mktree refuses these.
+entry() {
+    perl -e 'print "$ARGV[0] x\0", pack("H*", $ARGV[1])' "$1" "$2" | stock hash-object -t tree --literally -w --stdin
+}
+directory=$(entry 40000 "$blob")
+file=$(entry 100644 "$tree")
+cd ..
+pack() {
+    printf '%s\n' "$@" | stock -C from pack-objects -q --stdout >bad.pack
+}
+for objects in "$commit $blob" "$directory $blob" "$file $tree $blob"; do
+    pack $objects
+    stock init -q --bare "to-$objects"
+    git -C "to-$objects" index-pack --strict --stdin <bad.pack
+done
+stock init -q --bare to
+pack "$commit" "$blob"
+git -C to unpack-objects -q --strict <bad.pack
+pack "$blob" "$tree"
+stock -C to unpack-objects -q <bad.pack
+for object in "$commit" "$directory" "$file"; do
+    pack "$object"
+    git -C to index-pack --strict --stdin <bad.pack
+done
+# Git leaves packs that it refused.
+rm -rf to*

@@ -191,21 +191,19 @@ impl Inspector {
         for (id, expected) in &self.tagged {
             let found = self.kind_in_pack(id, &in_pack, &mut ours, pack)?;
             if let Some(found) = found.filter(|found| found != expected) {
-                let lines = format!("error: object {id} is a {expected}, not a {found}\n").into_bytes();
-                let which = if found == Kind::Blob { format!(" object {id}") } else { String::new() };
-                return Err(IngestReason::WrongTag { found, which, lines });
+                return Err(IngestReason::wrong_in_pack(id, *expected, found));
             }
         }
         let mut leaves_pack = false;
         for (id, expected) in &self.linked {
-            let mut found = self.kind_in_pack(id, &in_pack, &mut ours, pack)?;
-            if found.is_none() {
-                leaves_pack = true;
-                found = match &mut existing {
-                    Some(reader) => reader.kind(id)?,
-                    None => None,
-                };
+            if let Some(found) = self.kind_in_pack(id, &in_pack, &mut ours, pack)? {
+                if found != *expected {
+                    return Err(IngestReason::wrong_in_pack(id, *expected, found));
+                }
+                continue;
             }
+            leaves_pack = true;
+            let found = existing.as_mut().map_or(Ok(None), |reader| reader.kind(id))?;
             match found {
                 Some(found) if found == *expected => {}
                 Some(found) => return Err(IngestReason::WrongKind { id: *id, expected: *expected, found }),

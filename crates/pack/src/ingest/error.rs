@@ -1,4 +1,4 @@
-use packrace_object::{Kind, ObjectId};
+use packrace_object::{Kind, ObjectId, oid};
 
 /// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) enum IngestReason {
     #[error("object {id}: expected type {expected}, found {found}")]
     WrongKind { id: ObjectId, expected: Kind, found: Kind },
     #[error("invalid {found}{which}")]
-    WrongTag { found: Kind, which: String, lines: Vec<u8> },
+    WrongInPack { found: Kind, which: String, lines: Vec<u8> },
     #[error("did not receive expected object {0}")]
     NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
@@ -100,7 +100,7 @@ impl IngestError {
         match &self.0 {
             IngestReason::Fsck { lines, .. }
             | IngestReason::Unreadable { lines, .. }
-            | IngestReason::WrongTag { lines, .. } => lines,
+            | IngestReason::WrongInPack { lines, .. } => lines,
             _ => &[],
         }
     }
@@ -127,7 +127,7 @@ impl IngestError {
             IngestReason::WrongKind { .. } | IngestReason::NotReceived(_) => {
                 "object of unexpected type".to_owned()
             }
-            IngestReason::WrongTag { found, .. } => match found {
+            IngestReason::WrongInPack { found, .. } => match found {
                 Kind::Blob => "invalid blob object".to_owned(),
                 found => format!("invalid {found}"),
             },
@@ -155,6 +155,13 @@ impl From<packrace_store::Error> for IngestError {
 impl IngestReason {
     pub(super) fn bad_object(offset: u64, what: impl Into<String>) -> Self {
         IngestReason::BadObject { offset, what: what.into() }
+    }
+
+    /// An object of the pack is not what another one says.
+    pub(super) fn wrong_in_pack(id: &oid, expected: Kind, found: Kind) -> Self {
+        let lines = format!("error: object {id} is a {expected}, not a {found}\n").into_bytes();
+        let which = if found == Kind::Blob { format!(" object {id}") } else { String::new() };
+        IngestReason::WrongInPack { found, which, lines }
     }
 }
 
