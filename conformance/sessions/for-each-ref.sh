@@ -815,3 +815,33 @@ for program in none-such ./none-such ./file /; do
             for-each-ref refs/heads/$kind --format='%(refname) %(signature:grade)|%(signature:trustlevel)|%(signature)'
     done
 done
+
+## described and derived across gaps
+# state: no-fsck
+history 2
+stock tag v1
+commit lost
+lost=$(stock rev-parse HEAD)
+commit three
+stock tag v3
+commit four
+stock checkout -q -b side v3
+commit side
+stock merge -q --no-edit main
+stock checkout -q -b other "$lost"
+commit other
+stock checkout -q -b far v1
+commit far
+stock merge -q -m merge main
+stock reflog expire --expire=now --all
+lose "$lost"
+git for-each-ref --format='%(refname) [%(describe:tags)] [%(describe:tags,match=v1)] [%(describe)]'
+git for-each-ref --sort=describe:tags,match=v1 --format='%(refname)'
+for base in main side other far main~1; do
+    git for-each-ref --format="%(refname) %(is-base:$base)" 2>errors
+    git for-each-ref --format="%(refname) %(is-base:$base)" refs/heads/other refs/heads/far 2>>errors
+    git for-each-ref --format="%(refname) %(is-base:$base)" refs/heads/side 2>>errors
+    # Git says it again for each ref.
+    sort -u errors
+done
+rm errors

@@ -25,6 +25,8 @@ pub struct LoadedHistory {
     commits: Vec<HistoryCommit>,
     /// Marks of walks, all zero between them.
     scratch: Marks,
+    /// Missing commits that were met, where they count as commits without parents.
+    gaps: Option<Vec<ObjectId>>,
 }
 
 struct HistoryCommit {
@@ -54,7 +56,18 @@ impl LoadedHistory {
             numbers: HashMap::new(),
             commits: Vec::new(),
             scratch: Marks::default(),
+            gaps: None,
         }
+    }
+
+    /// Missing commits count as commits without parents.
+    pub fn with_gaps(self) -> Self {
+        LoadedHistory { gaps: Some(Vec::new()), ..self }
+    }
+
+    /// The missing commits that were met since the last call.
+    pub fn take_gaps(&mut self) -> Vec<ObjectId> {
+        self.gaps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The index of a commit, which is not read yet.
@@ -119,6 +132,12 @@ impl LoadedHistory {
             let seconds = i64::try_from(stored.committer_seconds).unwrap_or(i64::MAX);
             let generation = Some(stored.generation).filter(|generation| *generation > 0);
             return Ok(Links { parents, seconds, generation });
+        }
+        if let Some(gaps) = &mut self.gaps
+            && self.reader.kind(&id)?.is_none()
+        {
+            gaps.push(id);
+            return Ok(Links { parents: Box::default(), seconds: 0, generation: None });
         }
         let object = self.reader.read(&id)?;
         if object.kind != Kind::Commit {

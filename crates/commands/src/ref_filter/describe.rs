@@ -57,7 +57,8 @@ struct Nearest {
 
 impl Describer {
     pub fn new(objects: &ListedObjects<'_>) -> Result<Self, Fatal> {
-        Ok(Describer { history: LoadedHistory::new(objects.snapshot()?.clone()), searches: Vec::new() })
+        let history = LoadedHistory::new(objects.snapshot()?.clone()).with_gaps();
+        Ok(Describer { history, searches: Vec::new() })
     }
 
     /// Adds the description of the commit that an object is or tags; nothing if it is none, or no tag counts.

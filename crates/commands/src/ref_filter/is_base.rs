@@ -20,11 +20,15 @@ pub fn find_all(
     if derived.is_empty() {
         return Ok(Vec::new());
     }
-    let mut history = LoadedHistory::new(objects.snapshot()?.clone());
+    let mut history = LoadedHistory::new(objects.snapshot()?.clone()).with_gaps();
     let tips = tips(&mut history, found)?;
     let bases = derived.iter().map(|(name, _)| {
         let commit = history.load(objects.named_commit(name)?)?;
-        find(&mut history, &tips, commit)
+        let base = find(&mut history, &tips, commit)?;
+        for gap in history.take_gaps() {
+            objects.call.report_error(&format!("Could not read {gap}"));
+        }
+        Ok(base)
     });
     bases.collect()
 }
