@@ -845,3 +845,14 @@ for base in main side other far main~1; do
     sort -u errors
 done
 rm errors
+
+## what is shown before a missing object
+# in: files
+# state: no-fsck
+# exits: 128 128 128
+history 2
+for name in a z; do stock branch $name; done
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/gone
+git for-each-ref --format='%(refname) %(subject)' --no-sort
+git for-each-ref --format='%(refname) %(subject)' --no-sort --include-root-refs
+git for-each-ref --format='%(refname) %(subject)' --sort=-refname

@@ -39,7 +39,7 @@ struct Looked {
 pub struct Values<'a> {
     call: &'a Call,
     repository: &'a Repository,
-    objects: &'a ListedObjects<'a>,
+    pub objects: &'a ListedObjects<'a>,
     refs: &'a RefSnapshot,
     reader: Option<ObjectReader>,
     own: Looked,

@@ -122,20 +122,17 @@ pub fn list(
     values.mapped_creators = MappedCreators::of(atoms(&format, &sorting));
     let mut out = call.streams.output();
     let mut output = ListingOutput { bytes: Vec::with_capacity(WRITE_BYTES), to: &mut **out };
-    if sorting.is_stored_order() && commits.is_empty() && context.is_empty() && !request.has_root_refs {
-        listing.write_as_stored(&mut values, &mut output)?;
-    } else {
-        let mut found = listing.collect()?;
-        commits.apply(objects, &mut found)?;
-        values.counts = history::count_all(objects, &found, &context.counted)?;
-        values.bases = is_base::find_all(objects, &found, &context.derived)?;
-        values.derived = context.derived;
-        sort_collected(&mut found, &sorting, &mut values)?;
-        for item in found.items().take(listing.limit) {
-            listing.write(&mut values, &item, &mut output)?;
-        }
+    let listed =
+        if sorting.is_stored_order() && commits.is_empty() && context.is_empty() && !request.has_root_refs {
+            listing.write_as_stored(&mut values, &mut output)
+        } else {
+            listing.write_sorted((commits, &sorting), context, &mut values, &mut output)
+        };
+    // As in git, where nothing is held back unless there is something to sort by.
+    if listed.is_err() && request.sort.is_empty() {
+        output.flush()?;
     }
-    output.flush()
+    listed.and_then(|()| output.flush())
 }
 
 /// Seconds since 1970.
@@ -265,19 +262,31 @@ struct RefListing<'a> {
 impl RefListing<'_> {
     fn write_as_stored(&self, values: &mut Values<'_>, output: &mut ListingOutput<'_>) -> Result<(), Fatal> {
         let mut left = self.limit;
-        let listed = self.visit(&mut |item| {
+        self.visit(&mut |item| {
             if left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
             self.write(values, item, output)?;
             Ok(ControlFlow::Continue(()))
-        });
-        // As in git, where nothing is held back unless there is something to sort by.
-        if listed.is_err() && self.request.sort.is_empty() {
-            output.flush()?;
-        }
-        listed
+        })
+    }
+
+    fn write_sorted(
+        &self,
+        (commits, sorting): (&CommitFilter, &Sorting),
+        context: ParseContext,
+        values: &mut Values<'_>,
+        output: &mut ListingOutput<'_>,
+    ) -> Result<(), Fatal> {
+        let objects = values.objects;
+        let mut found = self.collect()?;
+        commits.apply(objects, &mut found)?;
+        values.counts = history::count_all(objects, &found, &context.counted)?;
+        values.bases = is_base::find_all(objects, &found, &context.derived)?;
+        values.derived = context.derived;
+        sort_collected(&mut found, sorting, values)?;
+        found.items().take(self.limit).try_for_each(|item| self.write(values, &item, output))
     }
 
     fn collect(&self) -> Result<Collected, Fatal> {
