@@ -425,3 +425,34 @@ git reflog show 'main@{9}'
 stock reflog drop HEAD
 git reflog -1
 git reflog show @
+
+## commits in other encodings
+# exits: 128
+history 1
+tree=$(stock write-tree)
+latin() {
+    printf "tree $tree\nauthor \351ve <a@b> 1112912600 +0000\ncommitter \351ve <a@b> 1112912600 +0000\n$1\ns\351ance\n\nb\366dy \244\n\nReviewed-by: \351ve\n" |
+        stock hash-object -t commit -w --stdin --literally
+}
+for name in '' 'encoding ISO-8859-1\n' 'encoding none-such\n' 'encoding latin-1\n' 'encoding UTF-8\n' 'encoding iso8859-15\n' 'encoding windows-1252\n' 'encoding koi8-r\n'; do
+    stock update-ref -m "x$name" refs/heads/main "$(latin "$name")"
+done
+stock update-ref -m 'zé' refs/heads/main HEAD~0^{} HEAD
+stock update-ref -m 'zé' refs/heads/main main@{6}
+stock update-ref -m "$(printf 'z\351')" refs/heads/main main@{2}
+for setting in core.x=y i18n.logOutputEncoding=ISO-8859-1 i18n.commitEncoding=ISO-8859-1 i18n.logOutputEncoding=UTF-8 \
+    i18n.logOutputEncoding=none-such i18n.logOutputEncoding=; do
+    git -c $setting reflog show
+    git -c $setting reflog show --format=oneline
+    git -c $setting reflog show --format='%h %gs|%s|%f|%an|%ce|%aN|%b'
+    git -c $setting reflog show --format='format:%B'
+    git -c $setting -c i18n.commitEncoding=koi8-r reflog show --format='%s' -2
+done
+git for-each-ref --format='%(refname) %(contents)'
+echo change >>dir1/file1
+stock -c i18n.commitEncoding=ISO-8859-1 stash push -q -m "$(printf 'z\351')"
+git stash list
+git stash list --format='%gs|%s'
+git -c i18n.logOutputEncoding=ISO-8859-1 stash list
+git -c i18n.logOutputEncoding=ISO-8859-1 stash list --format='%gs|%s'
+git -c i18n.logOutputEncoding reflog show

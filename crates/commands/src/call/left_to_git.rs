@@ -9,8 +9,7 @@ use super::Call;
 use super::fatal::Fatal;
 
 /// Settings for `git log` and the like.
-const OF_LOGS: [&str; 4] =
-    ["log.decorate", "log.showSignature", "log.abbrevCommit", "i18n.logOutputEncoding"];
+const OF_LOGS: [&str; 3] = ["log.decorate", "log.showSignature", "log.abbrevCommit"];
 
 /// Keys of `diff.` that packrace follows, and those of other commands.
 const KNOWN_OF_DIFF: [&str; 9] = [

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId};
 use packrace_store::refs::{Peeled, RefSnapshot};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
+use packrace_worktree::filter::reencoded;
 
 use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm, Who};
 use super::describe::Describer;
@@ -61,6 +62,8 @@ pub struct Values<'a> {
     mailmap: Option<Rc<Mailmap>>,
     trailer_rules: Option<Rc<TrailerRules>>,
     pub mapped_creators: MappedCreators,
+    /// Whether commits in other encodings are converted to UTF-8.
+    pub is_utf8: bool,
     now: i64,
 }
 
@@ -89,6 +92,7 @@ impl<'a> Values<'a> {
             mailmap: None,
             trailer_rules: None,
             mapped_creators: MappedCreators::default(),
+            is_utf8: false,
             now: super::now(),
         }
     }
@@ -214,7 +218,7 @@ impl<'a> Values<'a> {
                 self.write_described(id, form, out)?
             }
             Field::CommitSignature(part) if kind == Kind::Commit => {
-                let data = looked.data.clone().unwrap_or_default();
+                let data = self.reader()?.read(&id)?.data;
                 self.signatures.write(self.call, self.repository, (id, &data), *part, out);
             }
             Field::DiskSize => {
@@ -361,7 +365,10 @@ impl<'a> Values<'a> {
             };
             looked.kind = Some(object.kind);
             looked.size = Some(object.data.len() as u64);
-            looked.data = Some(object.data);
+            looked.data = Some(match self.is_utf8 && object.kind == Kind::Commit {
+                true => reencoded(&object.data, header_line(&object.data, "encoding"), None),
+                false => object.data,
+            });
         } else if looked.kind.is_none() && need == Need::Kind {
             let found = self.reader()?.kind(&id).map_err(|error| {
                 tell(self.objects.call, &error);

@@ -46,6 +46,8 @@ pub struct LogFormat {
     pub is_empty: bool,
     /// Whether each entry ends with a newline, not only all but the last.
     pub is_terminated: bool,
+    /// Whether git has it as text, which is converted to the encoding of the output.
+    pub is_reencoded: bool,
 }
 
 #[derive(Debug)]
@@ -135,7 +137,7 @@ impl LogFormat {
 
     /// An object name, the entry's name and its message.
     pub fn one_line(style: &LogStyle) -> Result<Self, Fatal> {
-        LogFormat::parse(b"%h %gD: %gs", style)
+        Ok(LogFormat { is_reencoded: false, ..LogFormat::parse(b"%h %gD: %gs", style)? })
     }
 
     /// Reads placeholders. As in git, unknown ones are text.
@@ -171,7 +173,7 @@ impl LogFormat {
             }
         }
         parts.push(FormatPart { value: PartValue::Text(plain), spacing: None });
-        Ok(LogFormat { parts, is_empty: text.is_empty(), is_terminated: true })
+        Ok(LogFormat { parts, is_empty: text.is_empty(), is_terminated: true, is_reencoded: true })
     }
 
     /// Whether entries are named by short names of refs.

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use packrace_object::Kind;
 use packrace_store::expiry::expiry;
 use packrace_store::refs::LoggedChange;
-use packrace_store::{ObjectReader, Repository, cache_bytes};
+use packrace_store::{Config, ObjectReader, Repository, cache_bytes};
+use packrace_worktree::filter::reencoded;
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
@@ -194,6 +195,8 @@ fn print(
     // No placeholder asks for refs.
     let refs = repository.refs().snapshot(&[b"HEAD"]).map_err(Fatal::new)?;
     let mut values = Values::new(call, &objects, &refs);
+    values.is_utf8 = true;
+    let encoding = output_encoding(repository.config()).filter(|_| format.is_reencoded);
     let mut text = Vec::new();
     let last = options.max_count.unwrap_or(usize::MAX).saturating_add(options.skip);
     let mut count = 0;
@@ -210,7 +213,12 @@ fn print(
         }
         let (id, who, message) = (change.new, &change.who, &change.message);
         let entry = ShownEntry { id, selector: &selector, short_selector: &short_selector, who, message };
+        let begin = text.len();
         format.write(&mut values, &entry, &mut text)?;
+        if let Some(encoding) = &encoding {
+            let line = text.split_off(begin);
+            text.extend(reencoded(&line, None, Some(encoding)));
+        }
         if format.is_terminated && !format.is_empty {
             text.push(b'\n');
         }
@@ -220,6 +228,11 @@ fn print(
         }
     }
     call.write(&text)
+}
+
+/// The encoding of the output, if it is set.
+fn output_encoding(config: &Config) -> Option<Vec<u8>> {
+    config.string("i18n.logOutputEncoding").or_else(|| config.string("i18n.commitEncoding"))
 }
 
 /// Takes the newest entry; with several reflogs, the newest of all.
