@@ -1652,3 +1652,27 @@ for revision in 'stash^{tree}' 'stash^2^{tree}'; do
     git stash drop
     git stash store "$(stock rev-parse stash)"
 done
+## a merge program where paths have quotes and percent signs
+# in: files
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1 1
+repository "it's 100%P \"of\" \$HOME"
+cd it*
+mkdir -p "s/it's %A"
+seq 5 >"s/it's %A/a"
+echo '* merge=mine' >.gitattributes
+stock add .
+stock commit -q -m base
+stock config merge.mine.driver 'echo "$(ls %O %A %B | wc -l)" %P >&2; cat %O %B >>%A; exit 1'
+sed 's/3/stashed/' "s/it's %A/a" >new
+cat new >"s/it's %A/a"
+rm new
+git stash push -q
+sed 's/3/changed/' "s/it's %A/a" >new
+cat new >"s/it's %A/a"
+rm new
+stock commit -q -a -m change
+git stash apply
+stock reset -q --hard
+cd "s/it's %A"
+git stash apply

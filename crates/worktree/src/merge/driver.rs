@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use gix_merge::blob::Driver;
@@ -59,21 +60,25 @@ impl MergeDrivers {
     /// A shell script that runs this command at the top of the work tree, with files there, as git does.
     fn marking(&self, command: &[u8], top: Option<&Path>) -> Vec<u8> {
         let current = std::env::current_dir().ok();
-        let top = top.or(current.as_deref()).and_then(quotable);
-        // `gix-merge` makes its files in the current directory, and does not quote their names.
-        let (Some(top), true) = (top, current.as_deref().and_then(quotable).is_some()) else {
+        let Some(top) = top.or(current.as_deref()) else {
             return format!("{FAILED}; exit 130").into_bytes();
         };
         let mark = &self.mark;
         let file = |side: char| format!(".merge_file_{mark}{side}");
         let [base, ours, theirs] = ['O', 'A', 'B'].map(file);
-        let before = format!("cd '{top}' && cp '%O' {base} && cp '%A' {ours} && cp '%B' {theirs} && (\n");
+        // `gix-merge` does not quote the names of its files.
+        let named = |side: char| format!("_{mark}{side}=$(cat <<'{mark}'\n%{side}\n{mark}\n)\n");
+        let named = ['O', 'A', 'B'].map(named).concat();
+        let copied = format!(
+            " && cp \"$_{mark}O\" {base} && cp \"$_{mark}A\" {ours} && cp \"$_{mark}B\" {theirs} && (\n"
+        );
         let behind = format!(
             "\n)\ncode=$?\nif test $code -gt 128 || ! test -e {ours}\nthen\n\
              rm -f {base} {ours} {theirs}\n{FAILED}\nexit 130\nfi\n\
-             test $code -eq 0 || printf {mark} >>{ours}\ncat {ours} >'%A'\nrm -f {base} {ours} {theirs}\nexit 0"
+             test $code -eq 0 || printf {mark} >>{ours}\ncat {ours} >\"$_{mark}A\"\nrm -f {base} {ours} {theirs}\nexit 0"
         );
-        [before.as_bytes(), &with_files(command, &file), behind.as_bytes()].concat()
+        let (named, copied, behind) = (named.as_bytes(), copied.as_bytes(), behind.as_bytes());
+        [named, b"cd ", &quoted(top), copied, &with_files(command, &file), behind].concat()
     }
 
     /// Stores a merged blob.
@@ -92,9 +97,18 @@ impl MergeDrivers {
     }
 }
 
-/// A path that can stand between single quotes, and is no pattern for `gix-merge`.
-fn quotable(path: &Path) -> Option<&str> {
-    path.to_str().filter(|path| !path.contains(['\'', '%']))
+/// A path as a word for the shell, in which `gix-merge` sees no pattern.
+fn quoted(path: &Path) -> Vec<u8> {
+    let mut word = b"'".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'\'' => word.extend_from_slice(br"'\''"),
+            b'%' => word.extend_from_slice(br#"'"$(printf '\045')"'"#),
+            other => word.push(*other),
+        }
+    }
+    word.push(b'\'');
+    word
 }
 
 /// The command with the names of its files. `%%` is for git one character, for `gix-merge` two.
