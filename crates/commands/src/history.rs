@@ -133,13 +133,14 @@ impl LoadedHistory {
             let generation = Some(stored.generation).filter(|generation| *generation > 0);
             return Ok(Links { parents, seconds, generation });
         }
-        if let Some(gaps) = &mut self.gaps
+        let read = self.reader.read(&id);
+        if let (Err(_), Some(gaps)) = (&read, &mut self.gaps)
             && self.reader.kind(&id)?.is_none()
         {
             gaps.push(id);
             return Ok(Links { parents: Box::default(), seconds: 0, generation: None });
         }
-        let object = self.reader.read(&id)?;
+        let object = read?;
         if object.kind != Kind::Commit {
             return Err(Fatal::new(format!("object {id} is a {}, not a commit", object.kind)));
         }
