@@ -583,6 +583,29 @@ GIT_TRACE=1 git hash-object a.j 2>&1 | grep -o 'Checking.*'
 GIT_TRACE=1 git hash-object -w a.j 2>&1 | grep -o 'Checking.*'
 GIT_TRACE=1 git -c core.checkRoundtripEncoding=iso-8859-1 hash-object -w a.j a.l 2>&1 | grep -o 'Checking.*'
 
+## GIT_TRACE names the files of programs
+# needs git: 2.55
+# exits: 128 128
+history 2
+stock config filter.a.clean 'sed s/1/2/'
+stock config filter.b.clean cat
+stock config filter.c.clean "cat; true '%f'"
+stock config filter.d.clean ./clean
+stock config filter.none.clean no-such-program
+printf '%s\n' '*.a filter=a' '*.b filter=b' '*.c filter=c' '*.d filter=d' '*.none filter=none' >.gitattributes
+printf '#!/bin/sh\ncat\n' >clean
+chmod +x clean
+stock config filter.none.required true
+for name in a b c d none; do
+    echo 1 | GIT_TRACE_BARE=1 GIT_TRACE=1 git hash-object --stdin --path "file.$name"
+done
+mkdir -p .git/hooks
+printf '#!/bin/sh\nexit 1\n' >.git/hooks/reference-transaction
+chmod +x .git/hooks/reference-transaction
+GIT_TRACE_BARE=1 GIT_TRACE="$PWD/trace" git update-ref refs/heads/x HEAD
+grep -o 'start_command.*' trace
+rm trace
+
 ## how subcommands of reflog are used
 # masks: usage
 # exits: 129 129 129 129 129 129 129 129

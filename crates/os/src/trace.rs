@@ -3,8 +3,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -66,6 +67,8 @@ pub enum TraceStep<'a> {
         /// Whether the value is JSON.
         is_json: bool,
     },
+    /// A program is started: its file, if it was looked for in `PATH`, and its arguments.
+    ChildFile(&'a [OsString]),
     /// The command uses this work tree.
     WorkTree(&'a Path),
     /// The variant of the command.
@@ -109,7 +112,7 @@ impl TraceDetail {
 impl RegionNames<'_> {
     /// Whether the part concerns the repository. As in git, hooks and refreshing an index do not.
     pub fn concern_repository(&self) -> bool {
-        self.category != HOOK && (self.category, self.label) != ("index", "refresh")
+        ![HOOK, "fsm_hook"].contains(&self.category) && (self.category, self.label) != ("index", "refresh")
     }
 }
 
@@ -187,6 +190,29 @@ pub fn child(argv: &[OsString], class: ChildClass<'_>, uses_shell: bool) -> Opti
     let started = Instant::now();
     listener(TraceStep::ChildStart { id, class, uses_shell, argv });
     Some(TracedChild { id, started, region })
+}
+
+/// This program is started; where its file is, is found out if somebody listens.
+pub fn child_file(argv: &[OsString]) {
+    let Some((name, arguments)) = argv.split_first().filter(|_| is_on()) else { return };
+    if let Some(file) = found(Path::new(name)) {
+        let words = std::iter::once(file.into_os_string()).chain(arguments.iter().cloned());
+        tell(TraceStep::ChildFile(&words.collect::<Vec<_>>()));
+    }
+}
+
+/// The file of a program. A name with a slash is not looked for.
+fn found(name: &Path) -> Option<PathBuf> {
+    if name.as_os_str().as_encoded_bytes().contains(&b'/') {
+        return Some(name.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    let known = file.metadata();
+    known.is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
 }
 
 /// Work for which git starts a program, with these arguments, begins in this process.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use packrace_os::trace::{ChildClass, TraceStep};
 
-use super::formats::{EventDetail, TraceEvent, TraceFormat, classic_line, commands_line};
+use super::formats::{EventDetail, TraceEvent, TraceFormat, classic_line, command_line, commands_line};
 use super::params::redacted;
 use super::target::{OpenedTarget, TraceTarget, TraceWriter};
 use super::{event, normal, perf, words};
@@ -132,6 +132,10 @@ impl TraceRecorder {
                     ChildClass::Other => ("?", None),
                 };
                 self.add(EventDetail::ChildStart { id, class, hook, uses_shell, argv: &argv });
+            }
+            TraceStep::ChildFile(argv) => {
+                let command = command_line(&self.shown(words(argv)));
+                self.add_classic(TraceFormat::Commands, &[format!("trace: start_command: {command}")]);
             }
             TraceStep::ChildExit { id, pid, code, ran } => {
                 let pid = pid.map_or(-1, i64::from);

@@ -212,6 +212,7 @@ impl Program {
     fn spawn(&self, connect: impl Fn(&mut Command)) -> io::Result<(Child, Option<TracedChild>)> {
         let class = self.hook.as_deref().map_or(ChildClass::Other, ChildClass::Hook);
         let traced = trace::child(&self.argv, class, false);
+        trace::child_file(&self.argv);
         let started = spawn(&self.argv, |command| {
             self.set_up(command);
             connect(command);

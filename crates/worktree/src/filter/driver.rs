@@ -223,7 +223,12 @@ fn run(
 }
 
 fn cannot_exec(command: &[u8], error: &std::io::Error) -> String {
-    format!("fatal: cannot exec '{}': {}", String::from_utf8_lossy(command), packrace_os::reason(error))
+    let shown = String::from_utf8_lossy(command);
+    match command.contains(&b'/') {
+        true => format!("fatal: cannot exec '{shown}': {}", packrace_os::reason(error)),
+        // Git has looked for an executable file in `PATH`.
+        false => format!("error: cannot run {shown}: No such file or directory"),
+    }
 }
 
 /// Replaces `%f` by the path, quoted for the shell, and `%%` by `%`.
@@ -274,6 +279,7 @@ fn start(
         true => vec!["/bin/sh".into(), "-c".into(), text.clone(), text],
         false => vec![text],
     };
+    trace::child_file(&argv);
     let started = packrace_os::child::spawn(&argv, |command| {
         command.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.envs(variables.iter().map(|(name, value)| (name, value)));

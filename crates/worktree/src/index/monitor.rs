@@ -12,6 +12,7 @@ use std::process::Stdio;
 use std::time::SystemTime;
 
 use packrace_format::index_file::Monitored;
+use packrace_os::trace::{self, ChildClass, TracedChild};
 use packrace_store::{Config, Repository, parse_boolean};
 
 use super::answer::{MAX_ANSWER_BYTES, MonitorAnswer};
@@ -202,19 +203,28 @@ fn token_of_now() -> Vec<u8> {
 
 /// Runs the hook at the top of the work tree; `None` if it fails, or says too much.
 fn ask(hook: &[u8], top: &Path, version: u8, token: &[u8], now: &[u8]) -> Option<MonitorAnswer> {
+    let _region = trace::region("fsm_hook", "query");
     let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     let script = text(&[hook, b" \"$@\""].concat());
     let argv = ["/bin/sh".into(), "-c".into(), script, text(hook), text(&[version]), text(token)];
+    let traced = trace::child(&argv[3..], ChildClass::Other, true);
+    trace::child_file(&argv[3..]);
     let started = packrace_os::child::spawn(&argv, |command| {
         command.current_dir(top).stdin(Stdio::null()).stdout(Stdio::piped());
     });
-    let mut child = started.ok()?;
+    let Ok(mut child) = started else {
+        traced.into_iter().for_each(TracedChild::failed);
+        return None;
+    };
     let mut said = Vec::new();
     let read = child.stdout.take()?.take(MAX_ANSWER_BYTES).read_to_end(&mut said);
     let is_whole = read.is_ok_and(|bytes| (bytes as u64) < MAX_ANSWER_BYTES);
-    if !child.wait().ok()?.success() || !is_whole {
+    let status = child.wait().ok()?;
+    traced.into_iter().for_each(|traced| traced.ended(child.id(), status));
+    if !status.success() || !is_whole {
         return None;
     }
+    trace::data_apart("fsm_hook", "query/response-length", said.len());
     if version == b'1' {
         return Some(MonitorAnswer { token: now.to_vec(), changed: said });
     }
