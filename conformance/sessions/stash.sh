@@ -1676,3 +1676,27 @@ git stash apply
 stock reset -q --hard
 cd "s/it's %A"
 git stash apply
+## what a trace says of merging
+# exits: 1
+# state: no-objects no-fsck no-log-of-HEAD no-pseudorefs
+history 3
+told() {
+    echo "$*"
+    GIT_TRACE2_EVENT_NESTING=9 GIT_TRACE2_EVENT="$PWD/../trace" git stash "$@"
+    grep -o '"region_enter".*"category":"merge","label":"\(incore_nonrecursive\|checkout\|display messages\)"' ../trace |
+        sed 's/.*"nesting"/nesting/'
+    grep -o '"category":"status".*' ../trace | grep -v ignored | sort -u
+    grep -o '"category":"unpack_trees","label":"unpack_trees"' ../trace | sort -u
+    rm ../trace
+}
+echo new >dir1/file1
+echo untracked >other
+told push
+told pop
+told push -u
+told apply --index
+stock reset -q --hard
+rm other
+echo conflict >dir1/file1
+stock commit -q -a -m conflict
+told apply

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use packrace_object::ObjectId;
+use packrace_os::trace;
 use packrace_store::{OpenOptions, Repository};
 
 use crate::difference::{Difference, between};
@@ -63,6 +64,19 @@ pub enum UntrackedMode {
     All,
 }
 
+impl Status {
+    /// Tells a trace how many paths there are.
+    fn tell_numbers(&self) {
+        if !trace::is_on() {
+            return;
+        }
+        let staged = self.staged.iter().map(|difference| &difference.path);
+        let changed: BTreeSet<_> = staged.chain(self.changed.iter().map(|(path, _)| path)).collect();
+        trace::data("status", "count/changed", changed.len() + self.unmerged.len());
+        trace::data("status", "count/untracked", self.untracked.len());
+    }
+}
+
 impl StashSession<'_> {
     /// Computes the status.
     pub fn status(
@@ -79,7 +93,10 @@ impl StashSession<'_> {
         let index_tree = self.index_tree()?;
         let objects = self.objects().clone();
         let trees = [head_tree.unwrap_or(&empty), &index_tree];
+        let region = trace::region("status", "index");
         status.staged = between(repository, &objects, trees, rename_limit)?;
+        drop(region);
+        let region = trace::region("status", "worktrees");
         let mut unmerged: BTreeMap<Vec<u8>, [bool; 3]> = BTreeMap::new();
         let entries: Vec<_> = self.index().entries().map(|(key, entry)| (key.clone(), *entry)).collect();
         if repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
@@ -117,23 +134,35 @@ impl StashSession<'_> {
         }
         status.staged.retain(|difference| !unmerged.contains_key(&difference.path));
         status.unmerged = unmerged.into_iter().collect();
+        drop(region);
         if mode != UntrackedMode::No {
-            let top = Vec::new();
-            let mut specs = Pathspecs::parse(&[], b"", &top, SpecDefaults::default())?;
-            let mut shown = BTreeSet::new();
-            for untracked in self.untracked(&mut specs, false, options)? {
-                let mut path = untracked.path;
-                if let UntrackedKind::Repository(_) = untracked.found {
-                    path.push(b'/');
-                }
-                shown.insert(match mode {
-                    UntrackedMode::All => path,
-                    _ => unknown_part(self.index(), path),
-                });
-            }
-            status.untracked = shown.into_iter().collect();
+            status.untracked = self.untracked_parts(mode, options)?;
         }
+        status.tell_numbers();
         Ok(status)
+    }
+
+    /// Untracked files, or what stands for them.
+    fn untracked_parts(
+        &mut self,
+        mode: UntrackedMode,
+        options: &OpenOptions,
+    ) -> Result<Vec<Vec<u8>>, WorkError> {
+        let _region = trace::region("status", "untracked");
+        let top = Vec::new();
+        let mut specs = Pathspecs::parse(&[], b"", &top, SpecDefaults::default())?;
+        let mut shown = BTreeSet::new();
+        for untracked in self.untracked(&mut specs, false, options)? {
+            let mut path = untracked.path;
+            if let UntrackedKind::Repository(_) = untracked.found {
+                path.push(b'/');
+            }
+            shown.insert(match mode {
+                UntrackedMode::All => path,
+                _ => unknown_part(self.index(), path),
+            });
+        }
+        Ok(shown.into_iter().collect())
     }
 }
 

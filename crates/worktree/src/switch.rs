@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gix_object::bstr::BString;
+use packrace_os::trace;
 
 use crate::error::WorkError;
 use crate::files::{FileComparison, Files};
@@ -69,6 +70,7 @@ pub fn switch(
     to: &Listing,
     is_ignored: &mut IsIgnored<'_>,
 ) -> Result<Result<(), Blocked>, WorkError> {
+    let _region = trace::region("unpack_trees", "unpack_trees");
     let mut look = PathCheck { index, files, to, is_ignored, blocked: Blocked::default() };
     let changes = look.changes(from)?;
     if !look.blocked.is_empty() {
@@ -203,6 +205,7 @@ pub fn reset(
     to: &Listing,
     is_meant: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<(), WorkError> {
+    let _region = trace::region("unpack_trees", "unpack_trees");
     let mut gone: Vec<(Vec<u8>, Mode)> = Vec::new();
     for (key, entry) in index.entries() {
         let is_known = gone.last().is_some_and(|(path, _)| path == key.path());

@@ -101,12 +101,17 @@ impl<'a> Walk<'a> {
 
     /// Finds all untracked paths, sorted.
     pub fn run(mut self) -> Result<Vec<Untracked>, PathError> {
+        let region = trace::region("dir", "read_directory");
         self.common_dir = self.specs.common_dir();
         for root in self.specs.roots() {
             self.enter_root(&root)?;
         }
+        let slash = if self.common_dir.is_empty() { "" } else { "/" };
+        let path = format_args!("{}{slash}", String::from_utf8_lossy(&self.common_dir));
+        trace::data("read_directory", "path", path);
         trace::data("read_directory", "directories-visited", self.listed.directories);
         trace::data("read_directory", "paths-visited", self.listed.paths);
+        drop(region);
         self.untracked.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         let specs = self.specs;
         self.untracked

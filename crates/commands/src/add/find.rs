@@ -73,7 +73,6 @@ impl AddCommand<'_> {
     }
 
     fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {
-        let _region = packrace_os::trace::region("dir", "read_directory");
         let reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         let mut walk = Walk::new(
             &self.tree.place,

@@ -64,9 +64,11 @@ pub(super) fn apply(
 ) -> Result<(), Fatal> {
     let mut session = context.begin()?;
     let applied = session.apply(stash, mode, names)?;
+    let region = trace::region("merge", "display messages");
     for line in applied.output.iter().chain(applied.merge_lines.iter().filter(|_| !is_quiet)) {
         say(context.call, &[line.as_bytes()])?;
     }
+    drop(region);
     complain(context.call, &session.take_messages());
     complain(context.call, &applied.errors);
     context.finish(session, IndexChange::WithWorkTree)?;
@@ -121,6 +123,7 @@ fn own_status(context: &Context<'_>, mut session: StashSession<'_>) -> Result<Ve
         &options,
     )?;
     context.finish(session, IndexChange::Alone)?;
+    let _region = trace::region("status", "print");
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
         .render(&status, head.map(|head| head.commit))?;
     Ok(text.into_bytes())

@@ -16,6 +16,7 @@ use gix_merge::tree::{Resolution, ResolutionFailure, TreatAsUnresolved, apply_in
 use gix_object::WriteTo as _;
 use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::{Kind, ObjectId};
+use packrace_os::trace;
 use packrace_store::{Config, Repository};
 
 use self::driver::MergeDrivers;
@@ -106,6 +107,7 @@ pub fn merge(
     [base, ours, theirs]: [&ObjectId; 3],
     names: &Names,
 ) -> Result<Option<Merged>, WorkError> {
+    let _region = trace::region("merge", "incore_nonrecursive");
     let settings = MergeSettings::of(repository.config())?;
     let drivers = MergeDrivers::new();
     let programs = drivers.configured(repository.config(), repository.work_tree()?.as_deref());

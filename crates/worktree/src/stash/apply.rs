@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::Kind;
+use packrace_os::trace;
 use packrace_store::cache_bytes;
 
 use super::patch::{self, Misfit, PatchFailed};
@@ -83,7 +84,10 @@ impl StashSession<'_> {
         if stash.base_tree == stash.tree {
             applied.output.push("Already up to date.".to_owned());
         }
-        if let Err(blocked) = self.switch(&now, &merged.files)? {
+        let region = trace::region("merge", "checkout");
+        let switched = self.switch(&now, &merged.files)?;
+        drop(region);
+        if let Err(blocked) = switched {
             applied.is_whole = false;
             applied.errors.push(blocked.message("merge", "merge").trim_end().to_owned());
             if mode == IndexMode::Restored {
@@ -94,6 +98,7 @@ impl StashSession<'_> {
         applied.merge_lines.extend(merged.messages.iter().cloned());
         match merged.conflicts.is_empty() {
             false => {
+                let _region = trace::region("merge", "record_conflicted");
                 self.write_skipped_conflicts(&merged)?;
                 self.stage_conflicts(&merged);
                 (applied.is_whole, applied.has_conflicts) = (false, true);

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use gix_object::bstr::BString;
 use packrace_object::{Kind, ObjectId, parse_commit};
+use packrace_os::trace;
 use packrace_store::publish::{BatchOptions, ObjectBatch, ObjectsStored};
 use packrace_store::{Config, OpenOptions, Repository, Snapshot, cache_bytes};
 
@@ -228,6 +229,7 @@ impl<'a> StashSession<'a> {
     /// The tree of the index, without intent-to-add entries.
     pub fn index_tree(&self) -> Result<ObjectId, WorkError> {
         let items = self.staged();
+        let _region = trace::region("cache_tree", "update");
         make_trees(&self.objects, items.iter().map(|(path, item)| (path.as_slice(), *item)))
     }
 

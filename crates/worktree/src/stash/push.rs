@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use gix_object::bstr::BString;
 use packrace_object::{Kind as ObjectKind, NewCommit, ObjectId};
-use packrace_os::EntryType;
+use packrace_os::{EntryType, trace};
 use packrace_store::publish::{ObjectBatch, ObjectsStored};
 
 use super::patch::{self, Misfit, PatchFailed};
@@ -111,6 +111,7 @@ impl StashSession<'_> {
         }
         let description = &request.head.description;
         let tree = |listing: &Listing| {
+            let _region = trace::region("cache_tree", "update");
             make_trees(&self.objects, listing.iter().map(|(path, item)| (path.as_slice(), *item)))
         };
         let text = |before: &[u8], after: &[u8]| [before, description.as_slice(), after].concat();
