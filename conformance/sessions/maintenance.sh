@@ -1521,3 +1521,32 @@ cat .git/shallow
 echo 1234567890123456789012345678901234567890 >>.git/shallow
 git repack -dq
 cat .git/shallow
+
+## what a trace says of making bitmaps
+# needs git: 2.55
+told() {
+    echo "$*"
+    GIT_TRACE2_EVENT_NESTING=9 GIT_TRACE2_EVENT="$PWD/../trace" git "$@"
+    # How ancestors help is git's own way, and so are caches and the commits that are walked from.
+    grep -o '"category":"\(pack-bitmap-write\|midx\)",.*' ../trace |
+        grep -v 'pos_cache\|num_maximal\|midx_pack_order\|find_commits\|chunkfile\|load/' | sed 's/\(found_ancestor_nr\).*/\1/' | sort
+    rm ../trace
+}
+history 6
+told repack -adbq
+commit one
+told repack -adbq
+told multi-pack-index write --bitmap
+commit two
+stock repack -dq
+told multi-pack-index write --bitmap
+for number in 1 2 3 4 5; do
+    stock tag "old$number" HEAD~$number
+done
+stock config bitmapPseudoMerge.x.pattern refs/tags/
+stock config bitmapPseudoMerge.x.threshold now
+stock config bitmapPseudoMerge.x.stableThreshold now
+told repack -adbq >out
+# Git counts those that it walks from.
+grep -v 'bitmaps_reused' out
+rm out

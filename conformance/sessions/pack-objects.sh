@@ -726,3 +726,32 @@ GIT_TRACE2_EVENT="$PWD/trace" git verify-pack .git/objects/pack/*.idx
 grep -o '"argv":\["git","index-pack","--verify"' trace
 grep -o '"event":"child_exit"' trace
 rm trace size
+
+## what a trace says of the use of bitmaps
+# needs git: 2.50
+told() {
+    printf '%s\n' "$*"
+    printf '%s\n' "$@" | GIT_TRACE2_EVENT="$PWD/../trace" git pack-objects --revs --stdout -q | wc -c >../size
+    grep -o '"category":"\(pack-bitmap\|bitmap\)",.*' ../trace | grep -v 'opened\|cascades\|roots_with_'
+    rm ../trace ../size
+}
+history 300
+stock branch side HEAD~2
+stock branch old HEAD~290
+stock tag -a -m tag v1 side
+stock -c pack.preferBitmapTips=refs/heads repack -adbq
+ask() {
+    told HEAD
+    told HEAD side
+    told side v1
+    told HEAD '^old'
+    told 'HEAD^{tree}' HEAD
+    told v1 '^old'
+}
+ask
+commit one
+commit two
+commit three
+ask
+stock repack -dq
+ask

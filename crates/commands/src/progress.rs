@@ -224,7 +224,7 @@ impl ProgressSink for Progress {
         self.trace(|traced| traced.bitmaps_made(totals));
     }
 
-    fn bitmaps_used(&self, used: &BitmapUse) {
+    fn bitmaps_used(&self, used: &dyn Fn() -> BitmapUse) {
         bitmaps_used(used);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::ObjectId;
-use packrace_os::Mapped;
+use packrace_os::{Mapped, trace};
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapOptions, BuiltBitmap, build};
 use packrace_pack::maintain::pack_files::BitmapRequest;
@@ -64,7 +64,10 @@ pub fn bitmap_of_multi_pack_index(
         return Ok(None);
     }
     let request_objects = RequestObjects::new(snapshot.clone());
+    let region = trace::region("midx", "prepare_midx_packing_data");
     let order = BitOrder::of_multi_pack_index(&request_objects, chain).ok_or(Error::NoBitmap)??;
+    drop(region);
+    let _region = trace::region("midx", "write_midx_bitmap");
     match build(&request_objects, &order, request.tips(), &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),

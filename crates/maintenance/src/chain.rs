@@ -134,10 +134,7 @@ impl NewChain {
         let reverse = bitmap.filter(|request| request.options.reverse_file);
         let reverse = reverse.and_then(|_| self.chain.layers().last()?.reverse_file());
         let bitmap = match bitmap {
-            Some(request) => {
-                let _region = trace::region("midx", "write_midx_bitmap");
-                bitmap_of_multi_pack_index(snapshot, &self.chain, request, progress)?
-            }
+            Some(request) => bitmap_of_multi_pack_index(snapshot, &self.chain, request, progress)?,
             None => None,
         };
         self.layers.push(ChainLayer::New(MultiPackIndexFile { bitmap, reverse, ..file }));

@@ -103,29 +103,38 @@ pub struct BitmapTotals {
     pub selected: u64,
     /// Those whose bitmap was there before.
     pub reused: u64,
+    /// Pseudo-merges that have a bitmap.
+    pub pseudo_merges: u64,
+    /// The commits of all of them.
+    pub pseudo_merge_parents: u64,
+    /// How often what an ancestor's bitmap says was added to another one.
+    pub from_ancestors: u64,
     /// Whether the file has a lookup table.
     pub lookup_table: bool,
 }
 
-/// How bitmaps helped to find the objects of a pack; a commit counts once for what the receiver has, and once for what it
-/// wants.
+/// How bitmaps helped to find the objects of a pack. As in git, a commit that is named counts each time, and once more if it
+/// is walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BitmapUse {
-    /// Commits whose bitmap was used.
+    /// Commits that have a bitmap.
     pub hits: u64,
-    /// Commits that were walked, for they have none.
+    /// Commits that have none.
     pub misses: u64,
+    /// Objects named by the request that have no bitmap: commits, and all others.
+    pub roots_without: u64,
     /// Pseudo-merges whose bitmap was used.
     pub pseudo_merges: u64,
 }
 
 impl BitmapUse {
     /// The numbers by their names in git's traces.
-    pub fn by_name(&self) -> [(&'static str, u64); 3] {
+    pub fn by_name(&self) -> [(&'static str, u64); 4] {
         [
             ("pseudo_merges_satisfied", self.pseudo_merges),
             ("bitmap/hits", self.hits),
             ("bitmap/misses", self.misses),
+            ("bitmap/roots_without_bitmap", self.roots_without),
         ]
     }
 }
@@ -155,8 +164,8 @@ pub trait ProgressSink: Sync {
     /// Reports that a bitmap file is made.
     fn bitmaps_made(&self, _: &BitmapTotals) {}
 
-    /// Reports that objects were found by bitmaps.
-    fn bitmaps_used(&self, _: &BitmapUse) {}
+    /// Reports that objects were found by bitmaps; how is computed only for those who ask.
+    fn bitmaps_used(&self, _: &dyn Fn() -> BitmapUse) {}
 
     /// Reports how many unreachable objects were made loose.
     fn loosened(&self, _: u64) {}

@@ -123,9 +123,18 @@ impl TracedPhases {
 
     /// A bitmap file is made.
     pub fn bitmaps_made(&mut self, made: &BitmapTotals) {
-        trace::data(BITMAPS, "num_selected_commits", made.selected);
+        // As in git, a pseudo-merge counts as a commit.
+        let all = made.selected + made.pseudo_merges;
+        trace::data(BITMAPS, "num_selected_commits", all);
+        if made.pseudo_merges > 0 {
+            trace::data(BITMAPS, "pseudo_merge_bitmap_nr", made.pseudo_merges);
+            trace::data(BITMAPS, "building_bitmaps_pseudo_merge_reused", 0);
+            trace::data(BITMAPS, "pseudo_merge_bitmap_parents", made.pseudo_merge_parents);
+        }
         self.end_bitmaps();
         trace::data(BITMAPS, "building_bitmaps_reused", made.reused);
+        trace::data(BITMAPS, "fill_bitmap_commit_calls_nr", all);
+        trace::data(BITMAPS, "fill_bitmap_commit_found_ancestor_nr", made.from_ancestors);
         if made.lookup_table {
             drop(trace::region(BITMAPS, "writing_lookup_table"));
         }
@@ -160,8 +169,11 @@ impl TracedPhases {
 }
 
 /// The objects of a pack were found by bitmaps.
-pub fn bitmaps_used(used: &BitmapUse) {
-    used.by_name().into_iter().for_each(|(key, value)| trace::data("bitmap", key, value));
+pub fn bitmaps_used(used: &dyn Fn() -> BitmapUse) {
+    if !trace::is_on() {
+        return;
+    }
+    used().by_name().into_iter().for_each(|(key, value)| trace::data("bitmap", key, value));
 }
 
 impl Drop for TracedPhases {

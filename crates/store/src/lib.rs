@@ -82,6 +82,7 @@ pub use objects::stored::Stored;
 pub use objects::stream::ObjectStream;
 pub use packrace_os::Mapped;
 pub use packrace_os::clock::time_of_day;
+pub use packrace_os::trace::region as traced_region;
 pub use quarantine::{Migrated, QUARANTINE_PREFIX, Quarantine, StagedPack};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use repository::cached::CachedRepository;

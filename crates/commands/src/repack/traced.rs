@@ -70,7 +70,7 @@ impl ProgressSink for TracedParts<'_> {
         self.progress.bitmaps_made(totals);
     }
 
-    fn bitmaps_used(&self, used: &BitmapUse) {
+    fn bitmaps_used(&self, used: &dyn Fn() -> BitmapUse) {
         self.progress.bitmaps_used(used);
     }
 

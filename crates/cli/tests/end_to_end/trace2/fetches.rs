@@ -99,6 +99,38 @@ fn requests_and_packs_are_told_as_by_git() {
 }
 
 #[test]
+fn bitmaps_that_help_are_counted_as_by_git() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let id = |rev: &str| repo.git(&["rev-parse", rev]).trim().to_owned();
+    let old = id("main");
+    repo.git(&["repack", "-adbq"]);
+    for message in ["one", "two"] {
+        let new = repo.git(&["commit-tree", "-p", "main", "-m", message, "main^{tree}"]);
+        repo.git(&["update-ref", "refs/heads/main", new.trim()]);
+    }
+    repo.git(&["tag", "-a", "-m", "tag", "tagged", "main"]);
+    let [old, new, tag] = [old, id("main"), id("tagged")].map(|id| format!("want {id}"));
+    for wants in [&[&old][..], &[&new], &[&new, &old, &new], &[&tag, &old]] {
+        // Progress would be regions around them, which are too deep to be told.
+        let mut arguments = vec!["no-progress".to_owned()];
+        arguments.extend(wants.iter().map(|want| (*want).to_owned()));
+        arguments.push("done".to_owned());
+        let [theirs, ours] = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
+            let mut told = values(&events(tool, &repo, &arguments), "bitmap");
+            // Paths are shown in another way, and git has a number of its own for pseudo-merges, and one that is always 0.
+            told.retain(|(key, _)| {
+                !key.starts_with("opened")
+                    && !key.ends_with("cascades")
+                    && !key.ends_with("roots_with_bitmap")
+            });
+            told
+        });
+        assert_eq!(ours, theirs, "{wants:?}");
+        assert!(ours.iter().any(|(key, _)| key == "bitmap/hits"), "{ours:?}");
+    }
+}
+
+#[test]
 fn the_session_of_a_client_is_told() {
     let repo = RepoBuilder::new(Size::Tiny).build();
     repo.git(&["config", "transfer.advertiseSID", "true"]);

@@ -87,5 +87,5 @@ fn had(
         visited += 1;
         visited <= MAX_VISITED
     })?;
-    Ok(used.is_ok_and(|used| used > 0).then_some(bits))
+    Ok(used.is_ok_and(|used| !used.is_empty()).then_some(bits))
 }

@@ -1,19 +1,19 @@
 //! Turns what commits introduce into what they reach, and writes the file.
 
-use packrace_store::cache_bytes;
 use std::collections::BinaryHeap;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use packrace_format::bitmap::{BitmapWriter, Bits};
 use packrace_object::Kind;
+use packrace_store::{cache_bytes, traced_region};
 
 use super::history::CommitHistory;
 use super::introduce::{Introduced, List, Trees};
 use super::stored::StoredBitmaps;
 use super::{BitOrder, BitmapJob, NoBitmap};
 use crate::error::Reason;
-use crate::progress::{BitmapTotals, Phase};
+use crate::progress::{BitmapTotals, Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
 /// No more pseudo-merges are added to a file that has so many bytes of them, which are in memory until it is complete.
@@ -44,6 +44,7 @@ pub(super) fn assemble(
         introduced,
         again: Trees::again(request_objects, order, history),
         entries: HashMap::new(),
+        from_ancestors: 0,
         open: BinaryHeap::new(),
     };
     let mut reused = 0;
@@ -63,23 +64,9 @@ pub(super) fn assemble(
         writer.push(order.position(bit), reached);
         progress.report(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
     }
-    let entries_end = writer.bytes();
-    for (number, commits) in merges.iter().enumerate() {
-        if progress.cancelled() {
-            return Err(Reason::Cancelled.into());
-        }
-        if writer.bytes() - entries_end > MAX_MERGE_BYTES {
-            tracing::warn!(
-                "pseudo-merges above {MAX_MERGE_BYTES} bytes: only {number} of {} are written",
-                merges.len()
-            );
-            break;
-        }
-        let reached = reach.of(commits, &writer, &mut stored, Bits::new(order.len()))?;
-        let mut bits: Vec<u32> = commits.iter().filter_map(|commit| history.bits[*commit as usize]).collect();
-        bits.sort_unstable();
-        writer.push_pseudo_merge(bits, &reached);
-    }
+    let selected = writer.len() as u64;
+    let (pseudo_merges, pseudo_merge_parents) =
+        reach.add_pseudo_merges(merges, &mut writer, &mut stored, progress)?;
     let name_hashes = options.name_hashes.then(|| {
         let mut by_position = vec![0; (order.len() - first_own) as usize];
         for (bit, name) in (0u32..).zip(introduced.names()).skip(first_own as usize) {
@@ -88,7 +75,14 @@ pub(super) fn assemble(
         by_position
     });
     let lookup_table = options.lookup_table;
-    progress.bitmaps_made(&BitmapTotals { selected: selected.len() as u64, reused, lookup_table });
+    progress.bitmaps_made(&BitmapTotals {
+        selected,
+        reused,
+        pseudo_merges,
+        pseudo_merge_parents,
+        from_ancestors: reach.from_ancestors,
+        lookup_table,
+    });
     Ok(writer.finish(name_hashes.as_deref(), lookup_table))
 }
 
@@ -117,12 +111,50 @@ struct ReachedBits<'a> {
     again: Trees<'a>,
     /// The entries of the file by commit.
     entries: HashMap<u32, usize>,
+    /// How many bitmaps of ancestors were merged.
+    from_ancestors: u64,
     /// Reached commits to visit, newest first: a bitmap is merged before the commits that it covers are
     /// visited.
     open: BinaryHeap<u32>,
 }
 
 impl ReachedBits<'_> {
+    /// Adds the bitmaps of pseudo-merges. Returns how many, and how many commits they have.
+    fn add_pseudo_merges(
+        &mut self,
+        merges: &[Vec<u32>],
+        writer: &mut BitmapWriter,
+        stored: &mut Option<StoredBitmaps<'_>>,
+        progress: &dyn ProgressSink,
+    ) -> Result<(u64, u64), NoBitmap> {
+        if merges.is_empty() {
+            return Ok((0, 0));
+        }
+        let _region = traced_region("pack-bitmap-write", "building_pseudo_merge_bitmaps");
+        let entries_end = writer.bytes();
+        let (mut written, mut parents) = (0, 0);
+        for commits in merges {
+            if progress.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            if writer.bytes() - entries_end > MAX_MERGE_BYTES {
+                tracing::warn!(
+                    "pseudo-merges above {MAX_MERGE_BYTES} bytes: only {written} of {} are written",
+                    merges.len()
+                );
+                break;
+            }
+            let reached = self.of(commits, writer, stored, Bits::new(self.order.len()))?;
+            let numbers = commits.iter();
+            let mut bits: Vec<u32> =
+                numbers.filter_map(|commit| self.history.bits[*commit as usize]).collect();
+            bits.sort_unstable();
+            (written, parents) = (written + 1, parents + bits.len() as u64);
+            writer.push_pseudo_merge(bits, &reached);
+        }
+        Ok((written, parents))
+    }
+
     /// Adds what `commits` reach to `bits`.
     fn of(
         &mut self,
@@ -140,11 +172,13 @@ impl ReachedBits<'_> {
             }
             if let Some(entry) = self.entries.get(&commit) {
                 writer.or_entry_into(*entry, &mut bits);
+                self.from_ancestors += 1;
                 continue;
             }
             let bit = bit.expect("what is outside the pack was refused when history was read");
             if let Some(stored) = stored.as_mut().filter(|_| history.is_stored_below(commit)) {
                 bits.or_with(&stored.reached(self.order, bit)?);
+                self.from_ancestors += 1;
                 continue;
             }
             bits.set(bit);

@@ -1,7 +1,9 @@
 //! Finds objects by combining stored reachability bitmaps; walks only from commits without one.
 
+use std::collections::HashSet;
+
 use packrace_format::bitmap::Bits;
-use packrace_store::{DamagedBitmap, SnapshotBitmap};
+use packrace_store::{DamagedBitmap, SnapshotBitmap, traced_region};
 
 use crate::error::Error;
 use crate::loaded_commits::LoadedCommit;
@@ -32,21 +34,48 @@ pub(super) fn find(
         seen: &seen,
         used: BitmapUse::default(),
     };
+    let has_any = !tips.had_commits.is_empty() || !tips.had_others.is_empty();
+    let region = if has_any { traced_region("pack-bitmap", "haves/classic") } else { None };
     if reach.mark(commits, trees, &tips.had_commits, OnMissing::Skip)?.is_err() {
         return Ok(None);
     }
     Tips::mark_others(&tips.had_others, trees, &seen, OnMissing::Skip)?;
+    drop(region);
+    let had_bits = reach.bits.clone();
     let had = seen.snapshot();
     if reach.mark(commits, trees, &tips.wanted_commits, OnMissing::Fail)?.is_err() {
         return Ok(None);
     }
-    progress.bitmaps_used(&reach.used);
+    progress.bitmaps_used(&|| with_named(&reach, &had_bits, tips));
     let found = finish(trees, tips, seen, had, Vec::new())?;
     Ok(Some(MarkedObjects { is_by_bitmap: true, ..found }))
 }
 
+/// What was used, with the objects that the request names, each once. Those that bitmaps found for their side cover need none.
+fn with_named(reach: &BitmapReach<'_>, had_bits: &Bits, tips: &Tips) -> BitmapUse {
+    let BitmapReach { request_objects, bitmap, .. } = reach;
+    let has = |tip: ObjectNo| request_objects.packed(tip).is_some_and(|ix| bitmap.has(ix));
+    let is_within = |tip: ObjectNo, bits: &Bits| {
+        let bit = request_objects.packed(tip).and_then(|ix| bitmap.ix_to_bit(ix));
+        bit.is_some_and(|bit| bits.contains(bit))
+    };
+    let had = (&tips.had_commits, &tips.had_others, had_bits);
+    let wanted = (&tips.wanted_commits, &tips.wanted_others, &reach.bits);
+    let mut used = reach.used;
+    for (commits, others, bits) in [had, wanted] {
+        let commits: HashSet<ObjectNo> = commits.iter().copied().collect();
+        let others: HashSet<ObjectNo> = others.iter().map(|(other, _)| *other).collect();
+        let hits = commits.iter().filter(|tip| has(**tip)).count() as u64;
+        used.hits += hits;
+        used.misses += commits.len() as u64 - hits;
+        let without = commits.union(&others).filter(|tip| !is_within(**tip, bits));
+        used.roots_without += without.count() as u64;
+    }
+    used
+}
+
 /// Adds to `bits` what the stored bitmaps of `tips` say, and of the first commits below that have one; `goes_on` decides at
-/// each commit on the way that has none. Returns how many there were; after damage, `bits` is invalid.
+/// each commit on the way that has none. Returns those that have one; after damage, `bits` is invalid.
 pub(crate) fn or_stored(
     request_objects: &RequestObjects,
     bitmap: SnapshotBitmap<'_>,
@@ -54,8 +83,8 @@ pub(crate) fn or_stored(
     tips: &[ObjectNo],
     bits: &mut Bits,
     mut goes_on: impl FnMut(&LoadedCommit) -> bool,
-) -> Result<Result<u64, DamagedBitmap>, Error> {
-    let mut used = Ok(0);
+) -> Result<Result<Vec<ObjectNo>, DamagedBitmap>, Error> {
+    let mut used = Ok(Vec::new());
     commits.closure(tips, |commit| {
         let packed = request_objects.packed(commit.ix);
         let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
@@ -63,16 +92,11 @@ pub(crate) fn or_stored(
             return false;
         }
         match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
-            Ok(false) => goes_on(commit),
-            Ok(true) => {
-                used = used.map(|used| used + 1);
-                false
-            }
-            Err(damaged) => {
-                used = Err(damaged);
-                false
-            }
+            Ok(false) => return goes_on(commit),
+            Ok(true) => used.iter_mut().for_each(|used| used.push(commit.ix)),
+            Err(damaged) => used = Err(damaged),
         }
+        false
     })?;
     Ok(used)
 }
@@ -119,10 +143,17 @@ impl BitmapReach<'_> {
             Err(damaged) => return Ok(Err(damaged)),
             Ok(stored) => stored,
         };
-        self.used.hits += stored;
+        // Those that are named are counted if somebody asks.
+        let is_named = |commit: &&ObjectNo| {
+            request_objects
+                .packed(**commit)
+                .and_then(|ix| bitmap.ix_to_bit(ix))
+                .is_some_and(|bit| named.contains(bit))
+        };
+        self.used.hits += stored.iter().filter(|commit| !is_named(commit)).count() as u64;
         self.used.misses += walked_trees.len() as u64;
         self.used.pseudo_merges += merged;
-        if stored > 0 || merged > 0 {
+        if !stored.is_empty() || merged > 0 {
             let mut new = self.bits.clone();
             new.and_not(&self.marked);
             for bit in new.iter_ones() {

@@ -50,7 +50,7 @@ impl ProgressSink for Generator {
         self.pack.is_cancelled()
     }
 
-    fn bitmaps_used(&self, used: &BitmapUse) {
+    fn bitmaps_used(&self, used: &dyn Fn() -> BitmapUse) {
         traced_phases::bitmaps_used(used);
     }
 }
