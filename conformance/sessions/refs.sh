@@ -653,7 +653,8 @@ history 2
 traced() {
     echo "$*"
     GIT_TRACE_BARE=1 GIT_TRACE_REFS=$PWD/lines git "$@"
-    grep -E "${which:-transaction|finish|->|^\}|optimize}" lines
+    # Of reftables, git shows a type of refs that it has not set.
+    grep -E "${which:-transaction|finish|->|^\}|optimize}" lines | sed 's/type [0-9a-f]*:/type:/'
     rm -f lines
 }
 first=$(stock rev-parse HEAD~1) second=$(stock rev-parse HEAD)
@@ -681,6 +682,48 @@ which=iterator
 traced show-ref --branches
 which='iterator|refs/heads/'
 traced for-each-ref --format='%(refname)' refs/heads/c
+
+## names that several refs have
+history 3
+stock tag side HEAD~1
+stock branch side HEAD~2
+git update-ref refs/heads/x side
+git update-ref refs/heads/x side~1
+git -c core.warnAmbiguousRefs=false update-ref refs/heads/x side
+git for-each-ref --format='%(refname)' --contains side
+stock update-ref refs/heads/HEAD HEAD~1
+git update-ref refs/heads/y HEAD
+git commit-tree -m x -p side 'HEAD^{tree}'
+echo side | git pack-objects --revs --stdout -q | wc -c >size
+rm size
+
+## what is traced of names and reflogs
+# needs git: 2.55
+# in: files reftable
+history 3
+stock tag -a -m tag v1
+stock branch side HEAD~1
+traced() {
+    echo "$*"
+    GIT_TRACE_BARE=1 GIT_TRACE_REFS=$PWD/lines git "$@"
+    # Replacements are looked for in another order, and git shows what the ref before led to.
+    grep -v 'iterator\|^reflog_exists\|^for_each_reflog' lines | sed 's/(=> [^)]*)//; s/type [0-9a-f]*:/type:/'
+    rm -f lines
+}
+traced update-ref refs/heads/x 'v1^{commit}'
+traced update-ref refs/heads/x side
+traced update-ref refs/heads/x HEAD~1
+traced update-ref refs/heads/x refs/heads/side
+logs() {
+    echo "$*"
+    GIT_TRACE_BARE=1 GIT_TRACE_REFS=$PWD/lines git "$@"
+    grep -A1 '^reflog_expire\|^delete_reflog' lines | grep -v 'iterator\|^--'
+    rm -f lines
+}
+logs reflog expire --expire=1.day.ago --expire-unreachable=1.day.ago refs/heads/side
+logs reflog delete main@{0}
+logs reflog expire --expire=now refs/heads/main
+logs reflog drop refs/heads/side
 
 ## reftables whose directory is gone
 # in: reftable

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{RefSnapshot, SHORT_NAME_RULES};
 use packrace_store::{Repository, Snapshot};
 
 use crate::call::Call;
@@ -32,30 +31,7 @@ impl<'a> ListedObjects<'a> {
 
     /// The object that a revision names; `None` if it names none.
     pub fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
-        let snapshot = self.snapshot()?;
-        let found = Revisions::new(self.call, self.repository, snapshot).resolve(revision)?;
-        if found.is_some() {
-            self.warn_of_ambiguity(revision)?;
-        }
-        Ok(found)
-    }
-
-    fn warn_of_ambiguity(&self, revision: &[u8]) -> Result<(), Fatal> {
-        let end = revision.iter().position(|byte| matches!(byte, b'~' | b'^')).unwrap_or(revision.len());
-        let name = &revision[..end];
-        if !self.repository.config().boolean("core.warnAmbiguousRefs")?.unwrap_or(true) {
-            return Ok(());
-        }
-        let refs: RefSnapshot = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-        let mut found = 0;
-        for (before, after) in SHORT_NAME_RULES {
-            let full = [before, name, after].concat();
-            found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
-        }
-        if found > 1 {
-            error_line!(self.call, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
-        }
-        Ok(())
+        Revisions::new(self.call, self.repository, self.snapshot()?).resolve(revision)
     }
 
     /// The commit that an atom names; a failure in git's words if there is none.

@@ -230,17 +230,8 @@ impl<'a> Revisions<'a> {
         if self.refs.is_none() && self.lookups > MAX_LOOKUPS {
             self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
         }
-        for (before, after) in SHORT_NAME_RULES {
-            let full = [before, name, after].concat();
-            let found = match &self.refs {
-                _ if !is_ref_name(&full) => Ok(None),
-                // The list has none beside `HEAD` of those outside `refs/`.
-                Some(refs) if full.starts_with(b"refs/") || full == b"HEAD" => refs.resolve(&full),
-                _ => self.repository.refs().resolve(&full),
-            };
-            if let Some(found) = found.map_err(Fatal::new)? {
-                return Ok(Some(found.id));
-            }
+        if let Some(id) = self.short_name(name)? {
+            return Ok(Some(id));
         }
         for (before, after) in SHORT_NAME_RULES {
             let full = [before, name, after].concat();
@@ -249,6 +240,33 @@ impl<'a> Revisions<'a> {
             }
         }
         self.abbreviated(name, expected)
+    }
+
+    /// The ref that a name stands for. As in git, all rules are tried, to warn of others.
+    fn short_name(&self, name: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let warns = self.repository.config().boolean("core.warnAmbiguousRefs")?.unwrap_or(true);
+        let refs = self.repository.refs();
+        let (mut first, mut count) = (None, 0);
+        for (before, after) in SHORT_NAME_RULES {
+            let full = [before, name, after].concat();
+            let found = match &self.refs {
+                _ if !is_ref_name(&full) => Ok(refs.not_looked_up(&full)),
+                // The list has none beside `HEAD` of those outside `refs/`.
+                Some(refs) if full.starts_with(b"refs/") || full == b"HEAD" => refs.resolve(&full),
+                _ => refs.resolve(&full),
+            };
+            if let Some(found) = found.map_err(Fatal::new)? {
+                count += 1;
+                first.get_or_insert(found.id);
+                if !warns {
+                    break;
+                }
+            }
+        }
+        if count > 1 {
+            error_line!(self.call, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+        }
+        Ok(first)
     }
 
     /// What `<name>@{<spec>}` names; errors tell the name as it was typed.

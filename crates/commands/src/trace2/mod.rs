@@ -27,13 +27,13 @@ use jiff::Timestamp;
 use packrace_object::{HashKind, ObjectHasher};
 use packrace_os::count;
 use packrace_os::process::set_variable_for_children;
-use packrace_os::trace::{self, TraceStep};
+use packrace_os::trace::{self, TraceDetail, TraceStep};
 use packrace_store::{Config, ConfigSources};
 
 use crate::call::Call;
 use crate::call::discovery::repository_if_any;
 use crate::options::{MultiPackIndexAction, MultiPackIndexOptions};
-use crate::work_tree::WorkTree;
+use crate::work_tree::{WorkTree, shown_git_dir};
 use formats::{EventDetail, TraceFormat, command_line};
 use params::TraceParams;
 use recorder::{TraceOutput, TraceRecorder};
@@ -258,6 +258,10 @@ impl Trace {
             let repository = repository.as_ref().filter(|_| !is_elsewhere);
             if let Some(lines) = repository.and_then(|found| setup::lines(call, found, top.as_ref())) {
                 self.add_classic(TraceFormat::Setup, &lines);
+            }
+            let repository = repository.filter(|_| trace::wants(TraceDetail::Refs));
+            if let Some(dir) = repository.and_then(|found| shown_git_dir(found, call, top.as_ref())) {
+                self.add_classic(TraceFormat::Refs, &[format!("ref_store for {}", dir.display())]);
             }
         };
         // As in git, which looks for a repository late.

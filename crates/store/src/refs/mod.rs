@@ -310,6 +310,12 @@ impl RefStore {
         Ok(None)
     }
 
+    /// The ref of a name that none may have; a trace is told that there is none.
+    pub fn not_looked_up(&self, name: &[u8]) -> Option<Resolved> {
+        traced::looked_up(name, None, false);
+        None
+    }
+
     /// As [`Self::snapshot`], for lists: broken refs are reported, here and by each visit.
     pub fn reporting_snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
         Ok(self.snapshot(prefixes)?.reporting(prefixes))

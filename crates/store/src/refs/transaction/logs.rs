@@ -12,8 +12,10 @@ use super::files::{FileLocks, LockedFile, io_error};
 use super::hook::HookCall;
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::sync::sync_dir;
+use super::traced::TracedLogEdit;
 use super::{Cause, PrepareError, RefWrites, Refusal, Value, compaction};
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
+use crate::refs::files::read_log;
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, RefError, RefStore};
 
@@ -42,6 +44,19 @@ impl RefStore {
         writes: &RefWrites,
         edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
     ) -> Result<(), PrepareError> {
+        let mut traced = TracedLogEdit::of(name);
+        self.change_log(name, writes, &mut |log| traced.told(log, edit(log)))?;
+        traced.done();
+        Ok(())
+    }
+
+    /// The same as a part of something else, of which a trace tells.
+    pub(super) fn change_log(
+        &self,
+        name: &[u8],
+        writes: &RefWrites,
+        edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
+    ) -> Result<(), PrepareError> {
         match self.backend {
             Backend::Files => self.edit_log_file(name, writes, edit),
             Backend::Reftable => self.edit_log_records(name, writes, edit),
@@ -60,7 +75,7 @@ impl RefStore {
         hook.ask("preparing", std::iter::empty(), null)?;
         let mut veto = None;
         let edited =
-            self.edit_log(name, writes, &mut |log| match hook.ask("prepared", std::iter::empty(), null) {
+            self.change_log(name, writes, &mut |log| match hook.ask("prepared", std::iter::empty(), null) {
                 Ok(()) => edit(log),
                 Err(error) => {
                     veto = Some(error);
@@ -98,7 +113,7 @@ impl RefStore {
                 };
             }
         };
-        let log = self.log(name)?;
+        let log = read_log(&self.dirs, name, self.hash)?;
         let path = self.dirs.log_of(name);
         match edit(log.as_deref()) {
             LogEdit::Keep => {}

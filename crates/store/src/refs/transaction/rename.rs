@@ -84,7 +84,7 @@ impl RefStore {
             };
             let line = LoggedChange::new(id, id, &writes.who, message);
             let mut changes = Some([changes, vec![line]].concat());
-            self.edit_log(new, writes, &mut |_| LogEdit::Replace {
+            self.change_log(new, writes, &mut |_| LogEdit::Replace {
                 changes: changes.take().unwrap_or_default(),
                 value: None,
             })
@@ -93,7 +93,7 @@ impl RefStore {
             move_log()?;
             let made = run(vec![make]);
             if made.is_err() && self.read(new)?.is_none() {
-                self.edit_log(new, writes, &mut |_| LogEdit::Drop)?;
+                self.change_log(new, writes, &mut |_| LogEdit::Drop)?;
             }
             made?;
             // Deleted only now that the new name is durable.

@@ -2,7 +2,8 @@
 
 use packrace_object::ObjectId;
 
-use super::{Cause, Expected, PrepareError, RefChange};
+use super::{Cause, Expected, LogEdit, PrepareError, RefChange};
+use crate::refs::reflog::LoggedChange;
 use crate::refs::traced::{is_on, tell, text};
 
 /// The refs of a transaction were locked and checked, or why not.
@@ -70,5 +71,52 @@ pub(super) fn finished(is_well: bool) {
 pub(super) fn packed() {
     if is_on() {
         tell("optimize: 0");
+    }
+}
+
+/// The change of a reflog.
+pub(super) struct TracedLogEdit<'a> {
+    name: &'a [u8],
+    /// If somebody wants to know, what to say at the end.
+    last: Option<&'static str>,
+}
+
+impl<'a> TracedLogEdit<'a> {
+    pub(super) fn of(name: &'a [u8]) -> Self {
+        TracedLogEdit { name, last: is_on().then_some("reflog_expire") }
+    }
+
+    /// The change is chosen. Entries stay in their order, perhaps with other old objects.
+    pub(super) fn told(&mut self, log: Option<&[LoggedChange]>, edit: LogEdit) -> LogEdit {
+        let Some(last) = &mut self.last else { return edit };
+        let kept = match &edit {
+            LogEdit::Drop => {
+                *last = "delete_reflog";
+                return edit;
+            }
+            LogEdit::Keep => log,
+            LogEdit::Replace { changes, .. } => Some(&changes[..]),
+        };
+        tell(&format!("reflog_expire_prepare: {}", text(self.name)));
+        let mut kept = kept.unwrap_or_default().iter().peekable();
+        for entry in log.unwrap_or_default() {
+            let is_same = |other: &&LoggedChange| {
+                (other.new, &other.who, &other.message) == (entry.new, &entry.who, &entry.message)
+            };
+            let is_pruned = u8::from(kept.next_if(is_same).is_none());
+            tell(&format!(
+                "reflog_expire_should_prune: {}\n {}: {is_pruned}",
+                text(&entry.message),
+                entry.seconds()
+            ));
+        }
+        edit
+    }
+
+    /// It was made.
+    pub(super) fn done(self) {
+        if let Some(last) = self.last {
+            tell(&format!("{last}: {}: 0", text(self.name)));
+        }
     }
 }
