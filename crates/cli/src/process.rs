@@ -39,7 +39,7 @@ pub struct Reports {
 impl Reports {
     /// The reports that variables request.
     pub fn asked_for() -> Self {
-        let named = variables(&["GIT_TRACE*"]).into_iter();
+        let named = variables(&["GIT_TRACE*", "PATH"]).into_iter();
         let named = named.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let io_report = std::env::var_os("PACKRACE_IO_REPORT").filter(|path| !path.is_empty());
         Reports {

@@ -16,6 +16,9 @@ type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
 /// Empty until [`listen`].
 static LISTENER: OnceLock<TraceListener> = OnceLock::new();
 
+/// Where programs are.
+static PATH: OnceLock<OsString> = OnceLock::new();
+
 /// Which details the listener wants to know: a bit for each.
 static DETAILS: AtomicU8 = AtomicU8::new(0);
 
@@ -149,6 +152,11 @@ pub fn listen(listener: impl Fn(TraceStep<'_>) + Send + Sync + 'static) {
     let _ = LISTENER.set(Box::new(listener));
 }
 
+/// Programs are looked for in these directories (`PATH`).
+pub fn look_for_programs_in(path: OsString) {
+    let _ = PATH.set(path);
+}
+
 /// Whether anybody listens.
 pub fn is_on() -> bool {
     LISTENER.get().is_some()
@@ -206,8 +214,7 @@ fn found(name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return Some(name.to_owned());
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
+    std::env::split_paths(PATH.get()?).map(|dir| dir.join(name)).find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {

@@ -70,7 +70,7 @@ const ELSEWHERE: [&str; 14] = [
 /// The variables of the environment that say what is traced.
 #[derive(Debug, Clone, Default)]
 pub struct TraceVariables {
-    /// Name and value of each that is set and begins with `GIT_TRACE`.
+    /// Name and value of each that is set and begins with `GIT_TRACE`, and of `PATH`.
     pub variables: Vec<(String, OsString)>,
 }
 
@@ -175,6 +175,7 @@ impl Trace {
             return None;
         }
         set_variable_for_children(PARENT_SID, &session.id);
+        variables.value("PATH").cloned().into_iter().for_each(trace::look_for_programs_in);
         let max_files = asked.number("GIT_TRACE2_MAX_FILES", "maxfiles");
         let mut recorder = TraceRecorder {
             sid: session.id.clone(),

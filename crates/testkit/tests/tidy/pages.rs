@@ -55,9 +55,10 @@ const OTHER_TEXTS: [&str; 9] = [
 
 /// Beginnings of texts there that nobody gets as a message: parts of protocols and files, lines of traces, and what a log
 /// says at the start.
-const NO_MESSAGES: [&str; 30] = [
+const NO_MESSAGES: [&str; 31] = [
     "opened bitmap file",
     "transaction_prepare: ",
+    "reflog_expire_",
     "update_shallow_ref …",
     "HTTP/1.1 400",
     "ref: refs/heads",

@@ -98,7 +98,6 @@ impl StashSession<'_> {
         applied.merge_lines.extend(merged.messages.iter().cloned());
         match merged.conflicts.is_empty() {
             false => {
-                let _region = trace::region("merge", "record_conflicted");
                 self.write_skipped_conflicts(&merged)?;
                 self.stage_conflicts(&merged);
                 (applied.is_whole, applied.has_conflicts) = (false, true);
@@ -218,6 +217,7 @@ impl StashSession<'_> {
 
     /// Adds the sides of conflicts to the index.
     fn stage_conflicts(&mut self, merged: &Merged) {
+        let _region = trace::region("merge", "record_conflicted");
         let index = self.lock.index_mut();
         for (path, stages) in &merged.conflicts {
             index.remove(path);
