@@ -2,6 +2,7 @@
 //! directory: the caller passes files and overrides.
 
 mod bad_setting;
+mod command_line;
 mod entry;
 pub(crate) mod fsck_settings;
 mod includes;
@@ -23,6 +24,7 @@ use gix_config::file::Metadata;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use bad_setting::missing_value;
+use command_line::write_override;
 use entry::ConfigEntry;
 use includes::FileInclusion;
 pub(crate) use includes::IncludingRepository;
@@ -491,49 +493,6 @@ fn metadata(scope: ConfigScope, path: Option<&Path>) -> Metadata {
         ConfigScope::Command => gix_config::Source::Cli,
     };
     Metadata { path: path.map(Path::to_owned), source, level: 0, trust: gix_sec::Trust::Full }
-}
-
-/// An override as text of a configuration file, so that one parser validates names and values.
-fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<(), Error> {
-    let bad = |why: &str| {
-        let place = "unable to parse command-line config".to_owned();
-        Error::from(Reason::Setting { why: format!("{why}: {name}"), place })
-    };
-    let (section, rest) = match name.split_once('.') {
-        Some((section, rest)) if !section.is_empty() => (section, rest),
-        _ => return Err(bad("key does not contain a section")),
-    };
-    let (subsection, key) = match rest.rsplit_once('.') {
-        Some((subsection, key)) => (Some(subsection), key),
-        None => (None, rest),
-    };
-    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if key.is_empty() {
-        return Err(bad("key does not contain variable name"));
-    }
-    if !is_word(section) || !is_word(key) || !key.starts_with(|first: char| first.is_ascii_alphabetic()) {
-        return Err(bad("invalid key"));
-    }
-    if rest.contains('\n') {
-        return Err(bad("invalid key (newline)"));
-    }
-    match subsection {
-        Some(subsection) => {
-            let escaped = subsection.replace('\\', "\\\\").replace('"', "\\\"");
-            text.push_str(&format!("[{section} \"{escaped}\"]\n"));
-        }
-        None => text.push_str(&format!("[{section}]\n")),
-    }
-    match value {
-        Some(value) => text.push_str(&format!("{key} = {}\n", quoted(value))),
-        None => text.push_str(&format!("{key}\n")),
-    }
-    Ok(())
-}
-
-fn quoted(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
-    format!("\"{escaped}\"")
 }
 
 #[cfg(test)]
