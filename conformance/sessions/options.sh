@@ -289,7 +289,7 @@ git stash
 ## numbers with a unit, and what is none
 # needs git: 2.50
 # masks: usage
-# exits: 129 129 129 129 129 129
+# exits: 129 129 129 129 129 129 129 129
 history 3
 git for-each-ref --count=1k
 git for-each-ref --count=x
@@ -298,6 +298,8 @@ echo HEAD | git pack-objects --revs --stdout --window=x
 echo HEAD | git pack-objects --revs --stdout --max-pack-size=-1
 git commit-graph write --split --size-multiple=1t
 git update-index --index-version=x
+git repack --geometric=x
+git upload-pack --timeout=x .
 
 ## hooks without an interpreter are for the shell
 # needs git: 2.54
