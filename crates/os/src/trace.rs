@@ -3,13 +3,15 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::count::Role;
+use crate::is_executable;
 
 type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
 
@@ -214,12 +216,9 @@ fn found(name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return Some(name.to_owned());
     }
-    std::env::split_paths(PATH.get()?).map(|dir| dir.join(name)).find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    let known = file.metadata();
-    known.is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
+    let is_program =
+        |file: &PathBuf| file.is_file() && matches!(is_executable(file, Role::Config), Ok(Some(true)));
+    std::env::split_paths(PATH.get()?).map(|dir| dir.join(name)).find(is_program)
 }
 
 /// Work for which git starts a program, with these arguments, begins in this process.

@@ -252,7 +252,7 @@ fn with_path(command: &[u8], path: &[u8]) -> Vec<u8> {
 }
 
 /// Quotes a path as one word for the shell.
-fn shell_word(path: &[u8]) -> Vec<u8> {
+pub(crate) fn shell_word(path: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in path {
         match byte {

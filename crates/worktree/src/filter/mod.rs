@@ -26,6 +26,7 @@ use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
 use self::attributes::{Asked, Attributes};
 pub use self::driver::BlobSource;
+pub(crate) use self::driver::shell_word;
 use self::driver::{FilterTask, Processes, Way};
 use self::encoding::Encoding;
 pub use self::encoding::reencoded;

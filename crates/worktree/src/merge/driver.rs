@@ -11,10 +11,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use gix_merge::blob::Driver;
+use gix_object::bstr::ByteSlice as _;
 use packrace_object::{Kind, ObjectId};
 use packrace_store::Config;
 
 use crate::error::WorkError;
+use crate::filter::shell_word;
 use crate::objects::Objects;
 
 /// Tells of a program that failed.
@@ -99,16 +101,7 @@ impl MergeDrivers {
 
 /// A path as a word for the shell, in which `gix-merge` sees no pattern.
 fn quoted(path: &Path) -> Vec<u8> {
-    let mut word = b"'".to_vec();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'\'' => word.extend_from_slice(br"'\''"),
-            b'%' => word.extend_from_slice(br#"'"$(printf '\045')"'"#),
-            other => word.push(*other),
-        }
-    }
-    word.push(b'\'');
-    word
+    shell_word(path.as_os_str().as_bytes()).replace("%", br#"'"$(printf '\045')"'"#)
 }
 
 /// The command with the names of its files. `%%` is for git one character, for `gix-merge` two.

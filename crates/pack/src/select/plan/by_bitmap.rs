@@ -41,34 +41,29 @@ pub(super) fn find(
     }
     Tips::mark_others(&tips.had_others, trees, &seen, OnMissing::Skip)?;
     drop(region);
-    let had_bits = reach.bits.clone();
+    let had_bits = has_any.then(|| reach.bits.clone());
     let had = seen.snapshot();
     if reach.mark(commits, trees, &tips.wanted_commits, OnMissing::Fail)?.is_err() {
         return Ok(None);
     }
-    progress.bitmaps_used(&|| with_named(&reach, &had_bits, tips));
+    progress.bitmaps_used(&|| with_named(&reach, had_bits.as_ref(), tips));
     let found = finish(trees, tips, seen, had, Vec::new())?;
     Ok(Some(MarkedObjects { is_by_bitmap: true, ..found }))
 }
 
 /// What was used, with the objects that the request names, each once. Those that bitmaps found for their side cover need none.
-fn with_named(reach: &BitmapReach<'_>, had_bits: &Bits, tips: &Tips) -> BitmapUse {
-    let BitmapReach { request_objects, bitmap, .. } = reach;
-    let has = |tip: ObjectNo| request_objects.packed(tip).is_some_and(|ix| bitmap.has(ix));
-    let is_within = |tip: ObjectNo, bits: &Bits| {
-        let bit = request_objects.packed(tip).and_then(|ix| bitmap.ix_to_bit(ix));
-        bit.is_some_and(|bit| bits.contains(bit))
-    };
-    let had = (&tips.had_commits, &tips.had_others, had_bits);
+fn with_named(reach: &BitmapReach<'_>, had_bits: Option<&Bits>, tips: &Tips) -> BitmapUse {
+    let has = |tip: ObjectNo| reach.request_objects.packed(tip).is_some_and(|ix| reach.bitmap.has(ix));
+    let had = had_bits.map(|bits| (&tips.had_commits, &tips.had_others, bits));
     let wanted = (&tips.wanted_commits, &tips.wanted_others, &reach.bits);
     let mut used = reach.used;
-    for (commits, others, bits) in [had, wanted] {
+    for (commits, others, bits) in had.into_iter().chain([wanted]) {
         let commits: HashSet<ObjectNo> = commits.iter().copied().collect();
         let others: HashSet<ObjectNo> = others.iter().map(|(other, _)| *other).collect();
         let hits = commits.iter().filter(|tip| has(**tip)).count() as u64;
         used.hits += hits;
         used.misses += commits.len() as u64 - hits;
-        let without = commits.union(&others).filter(|tip| !is_within(**tip, bits));
+        let without = commits.union(&others).filter(|tip| !reach.is_within(**tip, bits));
         used.roots_without += without.count() as u64;
     }
     used
@@ -113,6 +108,15 @@ struct BitmapReach<'a> {
 }
 
 impl BitmapReach<'_> {
+    /// The bit of an object, if the bitmaps have it.
+    fn bit_of(&self, object: ObjectNo) -> Option<u32> {
+        self.bitmap.ix_to_bit(self.request_objects.packed(object)?)
+    }
+
+    fn is_within(&self, object: ObjectNo, bits: &Bits) -> bool {
+        self.bit_of(object).is_some_and(|bit| bits.contains(bit))
+    }
+
     /// Marks everything that `tips` reach.
     fn mark(
         &mut self,
@@ -121,13 +125,13 @@ impl BitmapReach<'_> {
         tips: &[ObjectNo],
         on_missing: OnMissing,
     ) -> Result<Result<(), DamagedBitmap>, Error> {
+        let mut named = self.bitmap.no_bits();
+        for bit in tips.iter().filter_map(|tip| self.bit_of(*tip)) {
+            named.set(bit);
+        }
         let (request_objects, bitmap, seen, bits) =
             (self.request_objects, self.bitmap, self.seen, &mut self.bits);
         let mut walked_trees = Vec::new();
-        let mut named = bitmap.no_bits();
-        for bit in tips.iter().filter_map(|tip| bitmap.ix_to_bit(request_objects.packed(*tip)?)) {
-            named.set(bit);
-        }
         let merged = match bitmap.or_pseudo_merges_into(&named, bits) {
             Ok(merged) => merged as u64,
             Err(damaged) => return Ok(Err(damaged)),
@@ -144,13 +148,7 @@ impl BitmapReach<'_> {
             Ok(stored) => stored,
         };
         // Those that are named are counted if somebody asks.
-        let is_named = |commit: &&ObjectNo| {
-            request_objects
-                .packed(**commit)
-                .and_then(|ix| bitmap.ix_to_bit(ix))
-                .is_some_and(|bit| named.contains(bit))
-        };
-        self.used.hits += stored.iter().filter(|commit| !is_named(commit)).count() as u64;
+        self.used.hits += stored.iter().filter(|commit| !self.is_within(**commit, &named)).count() as u64;
         self.used.misses += walked_trees.len() as u64;
         self.used.pseudo_merges += merged;
         if !stored.is_empty() || merged > 0 {
