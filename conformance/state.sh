@@ -20,14 +20,21 @@ show() {
     printf '[%s] %s\n' "$repository" "$1"
 }
 
-# Refs and their logs; names of other files, and configuration.
-refs_of() {
-    show HEAD
+head_of() {
+    wants refs || return
+    show "$1"
     "$git" symbolic-ref HEAD || "$git" rev-parse --verify HEAD
-    show refs
-    roots=--include-root-refs
-    wants pseudorefs || roots=
-    "$git" for-each-ref $roots --format='%(refname) %(objectname) %(symref)'
+}
+
+# Refs and their logs.
+refs_of() {
+    head_of HEAD
+    if wants refs; then
+        show refs
+        roots=--include-root-refs
+        wants pseudorefs || roots=
+        "$git" for-each-ref $roots --format='%(refname) %(objectname) %(symref)'
+    fi
     wants logs || return
     if [ "$1" = reftable ]; then
         for ref in $("$git" reflog list); do
@@ -72,6 +79,7 @@ objects_of() {
     fi
 }
 
+# Configuration, and names of other files.
 files_of() {
     if wants config; then
         show config
@@ -91,8 +99,7 @@ index_of() {
     wants index || return
     [ -f "$GIT_DIR/index" ] || return
     show index
-    "$git" ls-files -s -v
-    "$git" ls-files --resolve-undo
+    "$git" ls-files -s -v --resolve-undo
 }
 
 find . -name HEAD -type f | LC_ALL=C sort | while read -r head; do
@@ -100,8 +107,7 @@ find . -name HEAD -type f | LC_ALL=C sort | while read -r head; do
     export GIT_DIR
     repository=$GIT_DIR
     if [ -f "$GIT_DIR/commondir" ]; then
-        show 'HEAD of a linked work tree'
-        "$git" symbolic-ref HEAD || "$git" rev-parse --verify HEAD
+        head_of 'HEAD of a linked work tree'
         index_of
     elif [ -d "$GIT_DIR/objects" ] && [ -d "$GIT_DIR/refs" ]; then
         format=files

@@ -95,15 +95,18 @@ git cat-file -e "$lost"
 
 ## repack until texts that are no dates
 # state: packs loose
+lost_commit
+cp -a .git whole
 for time in foo '' all false never friday; do
     for how in '-A --unpack-unreachable' '--cruft --cruft-expiration'; do
-        lost_commit
+        rm -rf .git
+        cp -a whole .git
         find .git/objects/pack -name '*.pack' -exec touch -d '2 days ago' {} +
         git repack -dq $how="$time"
         git count-objects | cut -d, -f1
-        rm -rf .git
     done
 done
+rm -rf whole
 
 ## repack without the bitmap that there was
 history 3

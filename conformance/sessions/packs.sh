@@ -219,22 +219,23 @@ git unpack-objects -q --max-input-size=100 <"$(ls ../from/.git/objects/pack/*.pa
 # exits: 128 128 128 128 128
 # masks: words progress pack-names
 # state: no-logs
+repository whole
+for number in 1 2 3 4; do
+    for file in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        echo "file $file" >"whole/file$file"
+    done
+    seq 1 200 | sed "s/^${number}7\$/changed $number/" >whole/many
+    seq 1 "$number" >>whole/many
+    echo "$number" >"whole/file$number"
+    stock -C whole add . && tick && stock -C whole commit -q -m "$number"
+done
+stock -C whole repack -q -a -d --depth=50 --window=50
 # Of an object that many others are deltas of: another copy, in a pack or loose, and then damage in the pack.
 bases() {
     stock verify-pack -v .git/objects/pack/pack-*.idx | awk -v kind="$1" '$2 == kind && NF == 5 { print $1, $5; exit }'
 }
 damaged() {
-    repository "$1" && cd "$1" || return
-    for number in 1 2 3 4; do
-        for file in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-            echo "file $file" >"file$file"
-        done
-        seq 1 200 | sed "s/^${number}7\$/changed $number/" >many
-        seq 1 "$number" >>many
-        echo "$number" >"file$number"
-        stock add . && tick && stock commit -q -m "$number"
-    done
-    stock repack -q -a -d --depth=50 --window=50
+    cp -a whole "$1" && cd "$1" || return
     set -- "$1" "$2" "$3" "$4" "$5" $(bases "$2")
     case $3 in
     loose)
@@ -274,6 +275,7 @@ check f blob packed 0 '\360'
 check g tree packed 0 '\360'
 check h blob none 9 '\377\377'
 check i tree none 9 '\377\377'
+rm -rf whole
 
 ## paths below the top
 history 8
@@ -544,14 +546,14 @@ done
 stock commit -q -m last
 echo HEAD | stock -c pack.compression=0 -c core.bigFileThreshold=1m pack-objects --revs --stdout -q >../pack
 cd ..
-stock init -q --bare to.git
+stock init -q --bare to.git && stock -C to.git config core.looseCompression 0
 (
     ulimit -v 100000
     git -C to.git unpack-objects -q --strict <pack
 )
 stock -C to.git cat-file --batch-all-objects --batch-check
 rm -rf to.git
-stock init -q --bare to.git
+stock init -q --bare to.git && stock -C to.git config core.looseCompression 0
 git -C to.git unpack-objects -q -r <pack
 stock -C to.git cat-file --batch-all-objects --batch-check
 rm -rf from pack

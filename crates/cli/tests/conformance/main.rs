@@ -2,6 +2,7 @@
 //! `conformance/README.md`.
 
 mod comparison;
+mod left;
 mod masks;
 mod run;
 mod session;
@@ -71,17 +72,17 @@ fn check(extent: Extent) {
     assert!(failed.is_empty(), "{} of {} sessions failed:\n\n{text}\n", failed.len(), verdicts.len());
 }
 
-/// Runs as many cases in parallel as there are processors.
+/// Runs a few cases more in parallel than there are processors, as some of them wait.
 fn run_all(stage: &Stage, cases: &[&Case]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) + 2;
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let verdict =
-                        comparison::judge(case, &stage.run_alone(case), &stage.run_with_packrace(case));
+                    let [alone, ours] = stage.outcomes(case);
+                    let verdict = comparison::judge(case, &alone, &ours);
                     verdicts.lock().expect("no thread panics with it").push((case.name(), verdict));
                 }
             });

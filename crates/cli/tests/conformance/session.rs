@@ -88,6 +88,11 @@ impl<'a> Case<'a> {
         format!("{topic}: {name} ({}, {})", self.refs, self.hash)
     }
 
+    /// The length of an object name in bytes.
+    pub fn hash_len(&self) -> usize {
+        if self.hash == "sha256" { 32 } else { 20 }
+    }
+
     /// The reason of a known difference.
     pub fn known_difference(&self) -> Option<&'a str> {
         let counts = |word: &str| word.is_empty() || word == self.refs || word == self.hash;
