@@ -1061,3 +1061,25 @@ git add -n .
 rmdir .git/info/exclude
 mkdir file.d .gitignore
 git -c core.excludesFile=nothing add -n file
+
+## attributes of a tree that is named in other ways than by a ref
+# exits: any
+history 2
+printf '*.x text eol=lf\n*.d -delta\n' >.gitattributes
+stock add .gitattributes
+stock commit -q -m attributes
+stock rm -q .gitattributes
+stock commit -q -m gone
+printf 'a\r\nb\r\n' >a.x
+for tree in HEAD~1 main~1 'HEAD~1^{tree}' HEAD@{1} :/attributes HEAD HEAD~9 none; do
+    git -c attr.tree="$tree" hash-object a.x
+    git --attr-source="$tree" hash-object a.x
+    GIT_ATTR_SOURCE="$tree" git hash-object -w a.x
+    git -c attr.tree="$tree" add a.x
+    git ls-files -s a.x
+    stock rm -q --cached a.x
+    git -c attr.tree="$tree" update-index --add a.x
+    git ls-files -s a.x
+    git -c attr.tree="$tree" stash create | git show --format=%s --stat --stdin
+    stock rm -q --cached a.x
+done

@@ -17,6 +17,7 @@ use crate::call::discovery::{in_directory, none_found, repository, repository_if
 use crate::call::fatal::Fatal;
 use crate::hooks::variables_of_filters;
 use crate::options::HashObjectOptions;
+use crate::revisions::with_attribute_tree;
 use crate::work_tree::{WorkTree, path_from_top_of};
 
 /// Read size for standard input and large files.
@@ -40,6 +41,7 @@ pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
         true => Some(repository(call)?),
         false => repository_if_known(call)?,
     };
+    let found = found.map(|found| with_attribute_tree(call, found)).transpose()?;
     let mut hashing = Hashing::new(call, args, found.as_ref())?;
     let done = hashing.everything(stdin > 0);
     // Objects that were named before an error are stored.

@@ -24,6 +24,7 @@ use crate::call::discovery::repository_at_top;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::AddOptions;
+use crate::revisions::with_attribute_tree;
 use crate::work_tree::pathspec_file::PathspecSource;
 use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 use find::MatchedPaths;
@@ -43,7 +44,8 @@ impl From<packrace_worktree::filter::Error> for Fatal {
 /// Implements `git add`.
 pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     check(args)?;
-    let repository = repository_at_top(call)?;
+    let repository = with_attribute_tree(call, repository_at_top(call)?)?;
+    repository.check_attributes()?;
     let tree = WorkTree::of(&repository, call)?;
     let ignores_errors = match args.ignore_errors {
         Some(asked) => asked,

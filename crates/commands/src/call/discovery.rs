@@ -24,11 +24,9 @@ pub fn repository_with_replacements(call: &Call) -> Result<Repository, Fatal> {
     checked(call, find(call, call.replacing_options()?, IndexStart::Top)?)
 }
 
-/// The same for a command that works at the top of the work tree, on files that have attributes.
+/// The same for a command that works at the top of the work tree.
 pub fn repository_at_top(call: &Call) -> Result<Repository, Fatal> {
-    let repository = checked(call, find(call, call.fetching_options()?, IndexStart::Top)?)?;
-    repository.check_attributes()?;
-    Ok(repository)
+    checked(call, find(call, call.fetching_options()?, IndexStart::Top)?)
 }
 
 /// The repository, for a command that reads refs: as in git, it must be clear then how changes of refs are logged.

@@ -39,7 +39,7 @@ use crate::lazy_fetch::{is_partial, warn_if_off};
 use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, filters, pack_files, recent_objects};
 use crate::progress::{self, Progress};
-use crate::revisions::{Revisions, Selection};
+use crate::revisions::{Revisions, Selection, with_attribute_tree};
 use crate::work_tree::path_from_top;
 
 /// Longest list of revisions that is read.
@@ -518,7 +518,7 @@ fn open(call: &Call, args: &PackObjectsOptions, may_fetch: bool) -> Result<Repos
     if args.no_use_bitmap_index {
         open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
     }
-    let repository = repository_with(call, open)?;
+    let repository = with_attribute_tree(call, repository_with(call, open)?)?;
     if reads_revisions(args) { with_refs(repository) } else { Ok(repository) }
 }
 

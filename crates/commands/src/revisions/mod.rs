@@ -6,6 +6,7 @@
 //! `:/<text>`, `<rev>:<path>`, and `:<n>:<path>`, also with paths that begin with `./` or `../`.
 
 mod abbreviated;
+mod attribute_tree;
 mod logged;
 mod ranges;
 mod search;
@@ -25,6 +26,7 @@ use crate::call::fatal::Fatal;
 use crate::tracking::Tracking;
 use crate::work_tree::WorkTree;
 pub use abbreviated::Expected;
+pub use attribute_tree::with_attribute_tree;
 use logged::one_entry;
 pub(crate) use logged::{
     FirstEntry, current_branch, entry, first_entry, logged_name, moment, number, ref_name, shown_count,

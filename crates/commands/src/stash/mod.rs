@@ -25,7 +25,7 @@ use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::StashOptions;
-use crate::revisions::Revisions;
+use crate::revisions::{Revisions, with_attribute_tree};
 use crate::text::subject_of;
 use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 
@@ -44,7 +44,7 @@ impl From<WorkError> for Fatal {
 
 /// Implements `git stash`.
 pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
-    let repository = with_refs(repository_with_replacements(call)?)?;
+    let repository = with_attribute_tree(call, with_refs(repository_with_replacements(call)?)?)?;
     let context = Context::new(&repository, call)?;
     match args {
         StashOptions::Push(args) => push::run(&context, args),

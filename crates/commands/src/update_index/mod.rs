@@ -20,16 +20,17 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed, variables_of_filters};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
+use crate::revisions::with_attribute_tree;
 use crate::work_tree::{WorkTree, damaged_index, sparse_index_expanded, start_monitor};
 
 /// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
-    performed(call, &repository(call)?, args)?.finish()
+    performed(call, &with_attribute_tree(call, repository(call)?)?, args)?.finish()
 }
 
 /// Only does what stands before something that is wrong in the command line. The index stays as it is.
 pub fn check(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
-    performed(call, &repository(call)?, args).map(drop)
+    performed(call, &with_attribute_tree(call, repository(call)?)?, args).map(drop)
 }
 
 /// The update with all steps done, and nothing written.

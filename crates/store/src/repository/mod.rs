@@ -121,6 +121,8 @@ pub struct Repository {
     config: Config,
     /// The sources of configuration outside the repository.
     outside: ConfigSources,
+    /// The tree that [`Repository::set_attribute_tree`] got.
+    attribute_tree: Option<ObjectId>,
     hash: HashKind,
     refs: RefStore,
     skips_broken_refs: bool,
@@ -191,6 +193,7 @@ impl Repository {
             shallow_file,
             config,
             outside: options.config.clone(),
+            attribute_tree: None,
             hash: format.hash,
             refs,
             skips_broken_refs: options.skips_broken_refs,
@@ -257,6 +260,7 @@ impl Repository {
             work_tree: self.work_tree.clone(),
             config: self.config.clone(),
             outside: self.outside.clone(),
+            attribute_tree: self.attribute_tree,
             hash: self.hash,
             refs: self.refs.clone(),
             skips_broken_refs: self.skips_broken_refs,
@@ -437,11 +441,27 @@ impl Repository {
     /// Where the attribute files of a work tree are.
     pub fn attribute_source(&self) -> Result<AttributeSource, Error> {
         self.check_attributes()?;
-        let is_named = self.outside.attribute_tree.is_some() || self.config.string("attr.tree").is_some();
-        Ok(match is_named {
-            true => AttributeSource::Tree(self.attribute_tree()?),
-            false => AttributeSource::WorkTree,
+        Ok(match self.attribute_tree_name() {
+            Some(_) => AttributeSource::Tree(self.attribute_tree()?),
+            None => AttributeSource::WorkTree,
         })
+    }
+
+    /// How the tree of attribute files is named, if that is neither a ref nor a full name: look it up, and tell
+    /// [`Repository::set_attribute_tree`].
+    pub fn unknown_attribute_tree(&self) -> Option<Vec<u8>> {
+        self.attribute_tree_name().filter(|_| matches!(self.attribute_tree(), Ok(None)))
+    }
+
+    /// Takes attribute files from this tree, or the tree of this tag or commit.
+    pub fn set_attribute_tree(&mut self, id: ObjectId) {
+        self.attribute_tree = Some(id);
+    }
+
+    /// From the environment, or else the configuration.
+    fn attribute_tree_name(&self) -> Option<Vec<u8>> {
+        let named = self.outside.attribute_tree.clone().map(String::into_bytes);
+        named.or_else(|| self.config.string("attr.tree"))
     }
 
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {
@@ -457,27 +477,21 @@ impl Repository {
         })
     }
 
-    /// The tree that the environment names, or else the configuration, if the name resolves.
+    /// The tree of attribute files, if it is known.
     fn attribute_tree(&self) -> Result<Option<ObjectId>, Error> {
-        let resolve = |name: &[u8]| -> Result<Option<ObjectId>, Error> {
-            if let Some(id) = ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.hash) {
-                return Ok(Some(id));
-            }
-            let refs = self.refs.snapshot(&[]).map_err(Reason::Refs)?;
-            for (before, after) in SHORT_NAME_RULES {
-                if let Some(found) = refs.resolve(&[before, name, after].concat()).map_err(Reason::Refs)? {
-                    return Ok(Some(found.id));
-                }
-            }
-            Ok(None)
+        let Some(name) = self.attribute_tree_name().filter(|_| self.attribute_tree.is_none()) else {
+            return Ok(self.attribute_tree);
         };
-        if let Some(name) = &self.outside.attribute_tree {
-            return resolve(name.as_bytes());
+        if let Some(id) = ObjectId::from_hex(&name).ok().filter(|id| id.kind() == self.hash) {
+            return Ok(Some(id));
         }
-        match self.config.string("attr.tree") {
-            Some(name) => resolve(&name),
-            None => Ok(None),
+        let refs = self.refs.snapshot(&[]).map_err(Reason::Refs)?;
+        for (before, after) in SHORT_NAME_RULES {
+            if let Some(found) = refs.resolve(&[before, &name, after].concat()).map_err(Reason::Refs)? {
+                return Ok(Some(found.id));
+            }
         }
+        Ok(None)
     }
 
     fn read_shallow(&self) -> Result<Vec<ObjectId>, Error> {
