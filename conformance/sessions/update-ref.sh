@@ -370,3 +370,40 @@ git update-ref refs/heads/other HEAD~1
 printf 'update refs/heads/main HEAD~1\n' | git update-ref --stdin
 rm .git/HEAD.lock
 git update-ref refs/heads/main HEAD~1
+
+## to a commit of which half is stored
+# in: files
+# exits: 128 128 128 128 128 128
+# masks: paths repeats
+history 2
+id=$(stock rev-parse HEAD)
+file=.git/objects/$(echo "$id" | sed 's|..|&/|')
+chmod u+w "$file"
+cp "$file" whole
+for size in $(($(wc -c <whole) / 2)) 12; do
+    truncate -s "$size" "$file"
+    git update-ref refs/heads/side HEAD
+    git update-ref refs/tags/side "$id"
+    echo "create refs/tags/side $id" | git update-ref --stdin
+done
+cat whole >"$file"
+rm whole
+git update-ref refs/heads/side HEAD
+
+## a file where logs have a directory
+# in: files
+# exits: 128 128 128
+# masks: paths
+history 2
+mv .git/logs/refs/heads kept
+echo x >.git/logs/refs/heads
+git update-ref refs/heads/side HEAD
+cat .git/logs/refs/heads
+rm -rf .git/logs
+echo x >.git/logs
+echo 'create refs/heads/side HEAD' | git update-ref --stdin
+git update-ref HEAD HEAD~1
+cat .git/logs
+rm .git/logs
+git update-ref HEAD HEAD~1
+rm -rf kept

@@ -26,7 +26,10 @@ pub struct RefChanges<'a> {
 
 impl From<PrepareError> for Fatal {
     fn from(error: PrepareError) -> Self {
-        Fatal::new(error)
+        match error {
+            PrepareError::Objects(error) => error.into(),
+            error => Fatal::new(error),
+        }
     }
 }
 
@@ -60,7 +63,7 @@ impl<'a> RefChanges<'a> {
     pub fn run_one(&mut self, edit: RefEdit, failed: impl Fn(String) -> Fatal) -> Result<(), Fatal> {
         match self.run(vec![edit], TransactionMode::Atomic) {
             Ok(_) => Ok(()),
-            Err(error) if ends_all(&error) => Err(Fatal::new(error)),
+            Err(error) if ends_all(&error) => Err(error.into()),
             Err(error) => Err(failed(error.to_string())),
         }
     }
@@ -87,6 +90,7 @@ impl<'a> RefChanges<'a> {
 pub fn ends_all(error: &PrepareError) -> bool {
     match error {
         PrepareError::Store(error) => error.ends_all(),
+        PrepareError::Objects(error) => error.in_git_words().is_some(),
         error => matches!(error, PrepareError::Vetoed(_)),
     }
 }

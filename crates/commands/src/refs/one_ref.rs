@@ -113,7 +113,7 @@ fn rename(mut changes: RefChanges<'_>, old: &[u8], new: &[u8], message: &[u8]) -
     }
     match refs.rename(old, new, message, &changes.writes, &mut changes.objects) {
         Ok(()) => Ok(()),
-        Err(error) if ends_all(&error) => Err(Fatal::new(error)),
+        Err(error) if ends_all(&error) => Err(error.into()),
         Err(error) => Err(Fatal::error(error)),
     }
 }

@@ -194,8 +194,7 @@ impl ObjectReader {
             };
         }
         if let Some(file) = self.snapshot.open_loose(id)? {
-            let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| damaged_loose(&self.snapshot, id, error, true));
+            let header = self.loose_header(id, &file);
             file.check()?;
             let header = header?;
             return Ok(Some((header.kind, header.size)));
@@ -204,6 +203,20 @@ impl ObjectReader {
             Some(later) => later.kind_and_size(id),
             None => Ok(is_built_in(id).then_some((Kind::Tree, 0))),
         }
+    }
+
+    /// The kind of an object that a ref is to point at. A loose commit or tag is inflated whole: a killed process or a power
+    /// cut may have left half of its file.
+    pub(crate) fn kind_of_whole(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
+        let id = &*self.snapshot.replacement(id)?;
+        let file = if self.snapshot.lookup(id).is_none() { self.snapshot.open_loose(id)? } else { None };
+        let Some(file) = file else { return Ok(self.kind_and_size(id)?.map(|(kind, _)| kind)) };
+        let kind = match self.loose_header(id, &file).map(|header| header.kind) {
+            Ok(Kind::Commit | Kind::Tag) => self.inflate_loose(id, &file, &mut Vec::new()),
+            kind => kind,
+        };
+        file.check()?;
+        kind.map(Some)
     }
 
     /// The kind of an object, for a packed one from entry headers alone; `None` if there is no such object.
@@ -288,10 +301,14 @@ impl ObjectReader {
         }
     }
 
+    fn loose_header(&mut self, id: &oid, file: &[u8]) -> Result<loose_object::Header, Error> {
+        loose_object::inflate_header(&mut self.inflater, file)
+            .map_err(|error| damaged_loose(&self.snapshot, id, error, true))
+    }
+
     fn inflate_loose(&mut self, id: &oid, file: &[u8], content: &mut Vec<u8>) -> Result<Kind, Error> {
-        let header = loose_object::inflate_header(&mut self.inflater, file)
-            .map_err(|error| damaged_loose(&self.snapshot, id, error, true))?;
-        self.check_size(header.size)?;
+        let size = self.loose_header(id, file)?.size;
+        self.check_size(size)?;
         loose_object::inflate(&mut self.inflater, file, content)
             .map_err(|error| damaged_loose(&self.snapshot, id, error, false))
     }

@@ -30,17 +30,20 @@ pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), 
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
 }
 
-/// Removes reflogs and directories in the way of a new reflog below `logs`. The ref's name is available, so
-/// they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot create such a
-/// ref.
-pub(super) fn clear_way(logs: &Path, path: &Path) -> Result<(), RefError> {
-    for above in path.ancestors().skip(1).take_while(|above| *above != logs) {
+/// Removes reflogs and directories in the way of a new reflog below `logs`, and says whether there were any. The ref's name
+/// is available, so they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot create such
+/// a ref. Files in place of `logs/refs/heads` and the like belong to no ref, and stay.
+pub(super) fn clear_way(logs: &Path, path: &Path) -> Result<bool, RefError> {
+    let is_log = |above: &&Path| above.strip_prefix(logs).is_ok_and(|name| name.components().count() > 2);
+    for above in path.ancestors().skip(1).take_while(is_log) {
         let io = |source| RefError::Io { path: above.to_owned(), source };
         if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
-            return durable::remove_file(above, Role::Refs).map(drop).map_err(io);
+            return durable::remove_file(above, Role::Refs).map_err(io);
         }
     }
-    remove_tree(path, true)
+    let is_in_the_way = is_dir(path);
+    remove_tree(path, true)?;
+    Ok(is_in_the_way)
 }
 
 /// Whether this is a directory, or a link to one.

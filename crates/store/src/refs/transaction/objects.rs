@@ -48,7 +48,7 @@ impl RefObjects for StoredObjects {
         {
             return Ok(Some(*kind));
         }
-        let found = self.reader.kind_and_size(id)?.map(|(kind, _)| kind);
+        let found = self.reader.kind_of_whole(id)?;
         if let Some(kind) = found {
             self.last = Some((id.to_owned(), kind));
         }

@@ -453,13 +453,12 @@ impl FileLocks {
                 // No log of this name, only logs below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
                 ErrorKind::NotADirectory if !is_begun => return Ok(false),
-                ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
-                    clear_way(&self.dirs.logs_of(name), path)?;
-                }
-                _ => return Err(RefError::Io { path: path.to_owned(), source: error }.into()),
+                ErrorKind::IsADirectory | ErrorKind::NotADirectory
+                    if clear_way(&self.dirs.logs_of(name), path)? => {}
+                _ => return Err(not_logged(name, path, error).into()),
             }
         }
-        Err(RefError::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
+        Err(not_logged(name, path, ErrorKind::NotFound.into()).into())
     }
 
     pub(super) fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
@@ -488,6 +487,17 @@ impl Drop for FileLocks {
             remove_empty_parents(&self.dirs.dir(place.holder), place.name);
         }
     }
+}
+
+/// A ref that keeps its value because its log cannot get a line.
+fn not_logged(name: &[u8], path: &Path, error: std::io::Error) -> RefError {
+    let words = format!(
+        "cannot update the ref '{}': unable to append to '{}': {}",
+        String::from_utf8_lossy(name),
+        path.display(),
+        packrace_os::reason(&error)
+    );
+    RefError::File { words, source: Box::new(crate::error::Error::io(path, error)) }
 }
 
 /// Whether `packed-refs` can hold the change.
