@@ -1553,3 +1553,23 @@ told repack -adbq >out
 # Git counts those that it walks from.
 grep -v 'bitmaps_reused' out
 rm out
+
+## a geometric repack beside a damaged index
+# exits: 128 128
+# masks: paths repeats
+history 3
+commit one
+stock repack -dq
+commit two
+stock repack -dq
+index=$(ls .git/objects/pack/*.idx | sort | head -n 1)
+chmod u+w "$index"
+cp "$index" whole
+truncate -s -5 "$index"
+git repack --geometric=2 -dq --write-midx
+touch "${index%idx}keep"
+git repack --geometric=2 -dq --pack-kept-objects
+rm "${index%idx}keep"
+cat whole >"$index"
+rm whole
+git repack --geometric=2 -dq

@@ -25,14 +25,14 @@ use crate::packs::settings::{
     at_least_a_mebibyte, bitmap_request, filter_of, hash_as_bitmaps, pack_files, recent_objects, settings,
 };
 use crate::progress::{self, Progress};
-use crate::revisions::Revisions;
+use crate::revisions::{Revisions, with_attribute_tree};
 use crate::work_tree::path_from_top;
 
 const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects are not being packed";
 
 /// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
-    let repository = with_refs(repository_as_it_is(call)?)?;
+    let repository = with_attribute_tree(call, with_refs(repository_as_it_is(call)?)?)?;
     let config = repository.config();
     let midx = midx_mode(args, config)?;
     refuse_conflicts(call, args, config)?;
@@ -178,7 +178,9 @@ fn kept_packs(
 fn not_written(call: &Call, repository: &Repository, progress: &Progress, error: PackFilesError) -> Fatal {
     progress.stop();
     // As git, it tells of the ref if that is what cannot be read.
-    if let Err(error) = check_ref_objects(repository) {
+    if !matches!(error, PackFilesError::DamagedIndex(_))
+        && let Err(error) = check_ref_objects(repository)
+    {
         return error.into();
     }
     if let PackFilesError::NotClosed(missing) = &error {

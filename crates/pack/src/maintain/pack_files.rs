@@ -1,6 +1,6 @@
 //! Writes packs and their companion files, and publishes them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
@@ -77,6 +77,9 @@ pub enum PackFilesError {
     /// The new pack has no usable index.
     #[error("failed to write bitmap index")]
     NoBitmap,
+    /// A pack that must be compared with others has a damaged index.
+    #[error("cannot open index for {0}")]
+    DamagedIndex(PathBuf),
 }
 
 impl From<packrace_store::Error> for PackFilesError {

@@ -337,6 +337,11 @@ impl Pack {
         self.files.data().is_some()
     }
 
+    /// Whether its index is damaged or unreadable. Opens it.
+    pub fn has_damaged_index(&self) -> bool {
+        self.files.opened_index().standing == IndexStanding::Unusable
+    }
+
     /// Whether it is open and usable; opens nothing.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -349,7 +354,7 @@ impl Pack {
     }
 
     /// The path of the pack file.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         with_extension(&self.files.listed.stem, "pack")
     }
 

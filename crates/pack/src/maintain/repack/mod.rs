@@ -328,6 +328,9 @@ impl Repack<'_> {
     fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Vec<PackIx>), PackFilesError> {
         let request_objects = self.request_objects;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
+        if let Some(pack) = roles::damaged_index(request_objects.snapshot(), with_kept, with_foreign) {
+            return Err(PackFilesError::DamagedIndex(pack.path()));
+        }
         let (mut rolled_up, left) =
             self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;

@@ -97,6 +97,14 @@ impl Roles {
     }
 }
 
+/// A pack that a geometric repack must compare with others, but whose index is damaged: nobody knows how large it is.
+pub(super) fn damaged_index(snapshot: &Snapshot, with_kept: bool, with_foreign: bool) -> Option<&Pack> {
+    let takes_part = |pack: &&Pack| {
+        (with_foreign || pack.is_local()) && (with_kept || !pack.has_keep()) && !pack.is_cruft()
+    };
+    snapshot.packs().iter().filter(takes_part).find(|pack| pack.has_damaged_index())
+}
+
 /// The packs that a geometric repack rolls up, and those that it leaves, largest last.
 fn split(snapshot: &Snapshot, mut packs: Vec<PackIx>, factor: u32) -> (Vec<PackIx>, Vec<PackIx>) {
     let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
