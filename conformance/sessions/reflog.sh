@@ -456,3 +456,24 @@ git stash list --format='%gs|%s'
 git -c i18n.logOutputEncoding=ISO-8859-1 stash list
 git -c i18n.logOutputEncoding=ISO-8859-1 stash list --format='%gs|%s'
 git -c i18n.logOutputEncoding reflog show
+
+## of a ref to an object that is missing
+# in: files
+# exits: any
+history 3
+for number in 1 2 3; do
+    echo "$number" >>dir1/file1
+    stock stash -q
+done
+stock rev-parse stash@{2} stash@{1} stash@{0} HEAD >ids
+while read -r id; do
+    file=.git/objects/$(echo "$id" | sed 's|..|&/|')
+    mv "$file" kept
+    git stash list
+    git stash list -1 --format=%H
+    for name in stash refs/stash stash@{0} stash@{1} stash@{2} HEAD '' main main@{0} HEAD@{1} '@{0}' 'stash@{2030-01-01}'; do
+        git reflog show $name
+    done
+    mv kept "$file"
+done <ids
+rm ids

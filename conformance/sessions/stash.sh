@@ -1700,3 +1700,20 @@ rm other
 echo conflict >dir1/file1
 stock commit -q -a -m conflict
 told apply
+
+## made of files whose times have changed, and nothing else
+# exits: 1 1 1
+history 2
+git stash create
+touch -d 2020-01-01 dir1/*
+git stash create
+git stash create
+touch -d 2020-01-02 dir1/*
+git stash
+touch -d 2020-01-03 dir1/*
+chmod +x dir1/file1
+git -c core.fileMode=false stash create
+git -c core.fileMode=false stash create
+touch -d 2020-01-04 dir1/*
+stock update-index --index-version 4
+git -c core.fileMode=false stash create

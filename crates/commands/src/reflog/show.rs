@@ -118,7 +118,27 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
     // As in git, such a number is a time for whoever looks for one entry, and the number of none for a list.
     let is_number = |(_, spec): (&[u8], &[u8])| spec.iter().all(u8::is_ascii_digit);
     let is_beyond = is_dated == Some(true) && entry(typed).is_some_and(is_number);
+    let start = match is_dated {
+        None => resolved(&full)?.map(|last| last.id),
+        Some(_) => shown.checked_sub(1).map(|last| log[last].new),
+    };
+    if let Some(start) = start
+        && !start.is_null()
+        && reader.kind_and_size(&start)?.is_none()
+    {
+        return Err(Fatal::new(format!("bad object {}", String::from_utf8_lossy(typed))));
+    }
     log.truncate(if is_beyond { 0 } else { shown });
+    let entries = of_commits(reader, count, log)?;
+    Ok(ShownLog { name, is_dated, entries, since })
+}
+
+/// The entries that point to commits, with the number of each in a log of `count` entries.
+fn of_commits(
+    reader: &mut ObjectReader,
+    count: usize,
+    log: Vec<LoggedChange>,
+) -> Result<Vec<(usize, LoggedChange)>, Fatal> {
     let mut entries = Vec::new();
     for (position, change) in log.into_iter().enumerate() {
         let is_commit = !change.new.is_null()
@@ -127,7 +147,7 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
             entries.push((count - 1 - position, change));
         }
     }
-    Ok(ShownLog { name, is_dated, entries, since })
+    Ok(entries)
 }
 
 /// What placeholders take from options and configuration.

@@ -70,9 +70,12 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     };
     let kept =
         keep(context, &mut session, &work, &mut pathspecs::of(context, &StashPushOptions::default())?)?;
+    let was_refreshed = session.index().is_changed();
     context.finish(session, IndexChange::Alone)?;
     match kept {
         Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
+        // As in git, which looks for changes before it refreshes the index, and then finds none.
+        _ if was_refreshed => Err(Fatal::silent(1)),
         _ => Ok(()),
     }
 }
