@@ -1077,9 +1077,9 @@ for tree in HEAD~1 main~1 'HEAD~1^{tree}' HEAD@{1} :/attributes HEAD HEAD~9 none
     GIT_ATTR_SOURCE="$tree" git hash-object -w a.x
     git -c attr.tree="$tree" add a.x
     git ls-files -s a.x
-    stock rm -q --cached a.x
+    stock rm -q -f --cached a.x
     git -c attr.tree="$tree" update-index --add a.x
     git ls-files -s a.x
     git -c attr.tree="$tree" stash create | git show --format=%s --stat --stdin
-    stock rm -q --cached a.x
+    stock rm -q -f --cached a.x
 done
