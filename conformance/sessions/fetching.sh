@@ -701,3 +701,9 @@ blob=$(stock -C origin rev-parse HEAD:dir1/file1)
 repository to
 GIT_NO_LAZY_FETCH=0 git -C to fetch -q "file://$PWD/from.git" "$blob"
 stock -C to cat-file -t "$blob"
+
+## the boundary of a shallow repository is told
+history 3
+stock clone -q --bare --depth 1 "file://$PWD" shallow.git
+git upload-pack --advertise-refs shallow.git | tr '\0' '\n' | grep -a shallow | cut -d' ' -f1,2
+git receive-pack --advertise-refs shallow.git | tr '\0' '\n' | grep -a shallow

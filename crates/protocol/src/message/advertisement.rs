@@ -86,9 +86,9 @@ pub fn write_v0_no_refs(out: &mut Vec<u8>, capabilities: &[u8], hash: HashKind) 
     write_line(out, StoredId::from(&ObjectId::null(hash)), b"capabilities", b"^{}", Some(capabilities));
 }
 
-/// Appends a commit of the server's own shallow boundary.
+/// Appends a commit of the server's own shallow boundary. Git ends this line with a newline, unlike those of a fetch.
 pub fn write_v0_shallow(out: &mut Vec<u8>, id: &oid) {
-    super::shallow_info::write_shallow(out, id);
+    write_text(&format!("shallow {id}"), out);
 }
 
 /// One line of an advertisement in version 0 or 1.
