@@ -1573,3 +1573,20 @@ rm "${index%idx}keep"
 cat whole >"$index"
 rm whole
 git repack --geometric=2 -dq
+
+## a geometric repack beside a loose object that is junk
+# masks: paths progress pack-names
+history 3
+stock repack -adq
+commit one
+file=.git/objects/$(stock rev-parse HEAD:one | sed 's|..|&/|')
+cp "$file" whole
+commit two
+rm -f "$file"
+echo junk >"$file"
+git repack --geometric=2 -dq
+git count-objects
+cp whole "$file"
+rm -f whole
+git repack --geometric=2 -dq
+git count-objects

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packrace_object::ObjectId;
-use packrace_store::PackIx;
+use packrace_store::{PackIx, cache_bytes};
 
 use crate::error::Error;
 use crate::marks::Marks;
@@ -19,6 +19,26 @@ pub(crate) fn insert_all(
     for id in ids {
         if let Some(ix) = request_objects.find(id)? {
             marks.insert(ix);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the loose objects of the repository itself. A damaged one stays where it is, and is told of as in git.
+pub(crate) fn insert_loose(request_objects: &RequestObjects, marks: &Marks) -> Result<(), Error> {
+    let snapshot = request_objects.snapshot();
+    let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
+    for id in snapshot.own_loose()? {
+        match reader.kind(&id) {
+            Ok(Some(_)) => insert_all(request_objects, marks, &[id])?,
+            Ok(None) => {}
+            Err(error) if error.kind() == packrace_store::ErrorKind::Corrupt => {
+                let (lines, _) = error.in_git_words().unwrap_or_default();
+                lines.lines().for_each(|line| tracing::error!("{}", line.trim_start_matches("error: ")));
+                let path = snapshot.own_loose_path(&id);
+                tracing::warn!("loose object at {} could not be examined", path.display());
+            }
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

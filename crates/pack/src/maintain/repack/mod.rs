@@ -24,7 +24,7 @@ use packrace_store::publish::{PublishedPack, remove_bitmap};
 
 use self::roles::{PackRole, Roles};
 use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
-use super::sets::{insert_all, subtract_packs};
+use super::sets::{insert_all, insert_loose, subtract_packs};
 use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
 use crate::error::Error;
 use crate::marks::Marks;
@@ -334,7 +334,7 @@ impl Repack<'_> {
         let (mut rolled_up, left) =
             self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;
-        insert_all(request_objects, &wanted, &request_objects.snapshot().own_loose()?)?;
+        insert_loose(request_objects, &wanted)?;
         self.insert_reached_cruft(&wanted, &left)?;
         subtract_packs(request_objects, &wanted, &left)?;
         subtract_packs(request_objects, &wanted, &self.packs_left_out(!with_kept))?;
