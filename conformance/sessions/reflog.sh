@@ -477,3 +477,40 @@ while read -r id; do
     mv kept "$file"
 done <ids
 rm ids
+
+## expired with --stale-fix, where something is missing
+# in: files
+# exits: any
+# masks: paths words
+well_used
+keep() { rm -rf .git; cp -a kept .git; }
+cp -a .git kept
+for id in $(stock rev-parse stash loose side annotated HEAD~4); do
+    file=.git/objects/$(echo "$id" | sed 's|..|&/|')
+    rm -f "$file"
+    git reflog expire --expire-unreachable=now --stale-fix refs/heads/main HEAD
+    cat .git/logs/HEAD .git/logs/refs/heads/main
+    keep
+done
+for harm in 'rm .git/objects/pack/*.idx' 'rm .git/objects/pack/*.pack' 'echo junk >.git/refs/heads/side' \
+    'echo junk >.git/worktrees/linked/index' 'rm .git/index'; do
+    eval "$harm"
+    git reflog expire --expire-unreachable=now --stale-fix refs/heads/main HEAD
+    cat .git/logs/HEAD .git/logs/refs/heads/main
+    keep
+done
+rm -rf kept
+
+## expired while a pack is away
+# in: files
+# differs: git empties the logs of refs whose object is missing
+history 3
+stock repack -adq
+git update-ref refs/heads/main HEAD~1
+git update-ref refs/heads/main HEAD~1
+mv .git/objects/pack .git/kept
+mkdir .git/objects/pack
+git reflog expire --all --expire=never --expire-unreachable=now
+rmdir .git/objects/pack
+mv .git/kept .git/objects/pack
+git reflog main

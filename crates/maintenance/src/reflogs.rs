@@ -8,7 +8,7 @@ use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::expiry::expiry;
 use packrace_store::refs::{LoggedChange, RefStore, Target, name_in_work_tree};
-use packrace_store::{ObjectReader, Repository, cache_bytes, ref_tips};
+use packrace_store::{ObjectReader, Repository, cache_bytes, check_roots, ref_tips};
 
 use crate::error::Error;
 use crate::sound_commits::SoundCommits;
@@ -81,7 +81,9 @@ impl<'a> ReflogExpiry<'a> {
     }
 
     /// Entries that name anything but a sound commit expire too, whatever their age (git-reflog, `--stale-fix`).
+    /// Where refs lead to missing objects, everything would be stale: that is an error.
     pub fn with_stale_fix(mut self) -> Result<Self, Error> {
+        check_roots(self.repository)?;
         let mut tips = Vec::new();
         for tip in ref_tips(self.repository)? {
             tips.extend(self.commit(tip)?);
@@ -94,7 +96,11 @@ impl<'a> ReflogExpiry<'a> {
 
     /// The expired entries of the reflog of a ref, as seen from the work tree that `refs` belongs to.
     pub fn of(&mut self, refs: &RefStore, name: &[u8]) -> Result<ExpiredEntries, Error> {
-        let cutoffs = self.cutoffs(name)?;
+        let mut cutoffs = self.cutoffs(name)?;
+        if self.is_lost(refs, name)? {
+            // Its log may be what brings it back. Git takes all of it for unreachable.
+            cutoffs.unreachable = cutoffs.total;
+        }
         let log = refs.log(name)?.unwrap_or_default();
         let is_between =
             |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
@@ -171,6 +177,14 @@ impl<'a> ReflogExpiry<'a> {
             total: self.total.map_or_else(|| value(0), Ok)?,
             unreachable: self.unreachable.map_or_else(|| value(1), Ok)?,
         })
+    }
+
+    /// Whether a ref leads to an object that is missing.
+    fn is_lost(&mut self, refs: &RefStore, name: &[u8]) -> Result<bool, Error> {
+        match refs.resolve(name)? {
+            Some(found) => Ok(self.reader.kind_and_size(&found.id)?.is_none()),
+            None => Ok(false),
+        }
     }
 
     /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.

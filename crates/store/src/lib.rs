@@ -87,7 +87,9 @@ pub use quarantine::{Migrated, QUARANTINE_PREFIX, Quarantine, StagedPack};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use repository::cached::CachedRepository;
 pub use repository::graph_files::{GraphExpiry, GraphFiles};
-pub use repository::roots::{RootKinds, Roots, broken_ref_or_tag, check_ref_objects, ref_tips, roots};
+pub use repository::roots::{
+    RootKinds, Roots, broken_ref_or_tag, check_ref_objects, check_roots, ref_tips, roots,
+};
 pub use repository::skipped_refs::SkippedRefs;
 pub use repository::work_trees::{WorkTreePlace, WorkTreeReflogs, all_reflogs};
 pub use repository::{AttributeFiles, AttributeSource, OpenOptions, Repository, RepositorySearch};

@@ -98,12 +98,12 @@ pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
 
 /// The first ref to an object that is missing. Each ref costs a lookup.
 fn broken_ref(repository: &Repository) -> Result<Option<String>, Error> {
-    ref_that(repository, |objects, id, _| Ok(objects.kind(id)?.is_none()))
+    ref_that(repository, RefSnapshot::visit, |objects, id, _| Ok(objects.kind(id)?.is_none()))
 }
 
 /// The first ref to an object that is missing, or to a tag of one. Each tag that no file of refs has peeled is read.
 pub fn broken_ref_or_tag(repository: &Repository) -> Result<Option<String>, Error> {
-    ref_that(repository, |objects, id, peeled| {
+    ref_that(repository, RefSnapshot::visit, |objects, id, peeled| {
         Ok(match peeled {
             Peeled::To(target) => objects.kind(target)?.is_none(),
             _ => matches!(objects.end_of(id)?, TagEnd::Missing(_) | TagEnd::Unreadable),
@@ -114,12 +114,13 @@ pub fn broken_ref_or_tag(repository: &Repository) -> Result<Option<String>, Erro
 /// The first ref to an object of which `is_it` says so.
 fn ref_that(
     repository: &Repository,
+    visit: Visit,
     mut is_it: impl FnMut(&mut StoredObjects, &oid, &Peeled) -> Result<bool, Error>,
 ) -> Result<Option<String>, Error> {
     let refs = repository.refs().snapshot(&[]).map_err(Reason::Refs)?;
     let mut objects = StoredObjects::new(&repository.snapshot()?);
     let mut result = Ok(None);
-    let visited = refs.visit(b"refs/", &mut |record| {
+    let visited = visit(&refs, b"refs/", &mut |record| {
         let Target::Direct { id, peeled } = record.target else { return ControlFlow::Continue(()) };
         result = match is_it(&mut objects, &id, &peeled) {
             Ok(false) => return ControlFlow::Continue(()),
@@ -128,8 +129,33 @@ fn ref_that(
         };
         ControlFlow::Break(())
     });
-    visited.map_err(Reason::Refs)?;
+    match visited {
+        Err(RefError::Bad(name)) => return Ok(Some(name)),
+        visited => visited.map_err(Reason::Refs)?,
+    }
     result
+}
+
+/// Fails in git's words if a ref or a `HEAD` is broken or leads to a missing object, or an index cannot be read: then nobody
+/// knows what is reachable.
+pub fn check_roots(repository: &Repository) -> Result<(), Error> {
+    let is_missing = |objects: &mut StoredObjects, id: &oid| Ok::<_, Error>(objects.kind(id)?.is_none());
+    let mut broken =
+        ref_that(repository, RefSnapshot::visit_strictly, |objects, id, _| is_missing(objects, id))?;
+    let mut objects = StoredObjects::new(&repository.snapshot()?);
+    for dir in work_trees::git_dirs(repository)? {
+        let head = repository.refs().of_work_tree(dir.clone()).resolve(b"HEAD").map_err(Reason::Refs)?;
+        if let Some(head) = head.filter(|_| broken.is_none())
+            && is_missing(&mut objects, &head.id)?
+        {
+            broken = Some("HEAD".to_owned());
+        }
+        add_index(&dir.join("index"), repository, &mut Vec::new())?;
+    }
+    match broken {
+        Some(name) => Err(Reason::Damaged(format!("unable to parse object: {name}")).into()),
+        None => Ok(()),
+    }
 }
 
 /// An error that names the first ref, or a HEAD that points to no branch, whose object is missing: for a walk that failed.
