@@ -111,7 +111,7 @@ pub fn broken_ref_or_tag(repository: &Repository) -> Result<Option<String>, Erro
     })
 }
 
-/// The first ref to an object of which `is_it` says so.
+/// The first ref to an object of which `is_it` says so; with a strict visit, a broken ref counts, too.
 fn ref_that(
     repository: &Repository,
     visit: Visit,
