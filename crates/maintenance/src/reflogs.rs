@@ -97,18 +97,20 @@ impl<'a> ReflogExpiry<'a> {
     /// The expired entries of the reflog of a ref, as seen from the work tree that `refs` belongs to.
     pub fn of(&mut self, refs: &RefStore, name: &[u8]) -> Result<ExpiredEntries, Error> {
         let mut cutoffs = self.cutoffs(name)?;
-        if self.is_lost(refs, name)? {
-            // Its log may be what brings it back. Git takes all of it for unreachable.
-            cutoffs.unreachable = cutoffs.total;
-        }
         let log = refs.log(name)?.unwrap_or_default();
-        let is_between =
-            |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
-        // Walk the history only if it matters.
-        let reached = match log.iter().any(is_between) {
-            true => self.reached_from(refs, name)?,
-            false => None,
-        };
+        let between = cutoffs.total..cutoffs.unreachable;
+        let is_between = |change: &LoggedChange| between.contains(&change.seconds());
+        // Look at the ref and walk the history only if it matters.
+        let mut reached = None;
+        if log.iter().any(is_between) {
+            let tip = refs.resolve(name)?.map(|found| found.id);
+            if self.is_missing(tip)? {
+                // The log may be what brings it back. Git takes all of it for unreachable.
+                cutoffs.unreachable = cutoffs.total;
+            } else {
+                reached = self.reached_from(refs, name, tip)?;
+            }
+        }
         let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
         // Look up commits only if the ref reaches any.
         let asked = log.iter().filter(|change| reached.is_some() && is_between(change));
@@ -179,16 +181,18 @@ impl<'a> ReflogExpiry<'a> {
         })
     }
 
-    /// Whether a ref leads to an object that is missing.
-    fn is_lost(&mut self, refs: &RefStore, name: &[u8]) -> Result<bool, Error> {
-        match refs.resolve(name)? {
-            Some(found) => Ok(self.reader.kind_and_size(&found.id)?.is_none()),
-            None => Ok(false),
-        }
+    /// Whether the object that a ref leads to is missing.
+    fn is_missing(&mut self, tip: Option<ObjectId>) -> Result<bool, Error> {
+        Ok(tip.map(|tip| self.reader.kind_and_size(&tip)).transpose()?.is_some_and(|found| found.is_none()))
     }
 
-    /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.
-    fn reached_from(&mut self, refs: &RefStore, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
+    /// All commits reachable from a ref, which leads to `tip`, and for `HEAD` from all refs; `None` if it points at none.
+    fn reached_from(
+        &mut self,
+        refs: &RefStore,
+        name: &[u8],
+        tip: Option<ObjectId>,
+    ) -> Result<Option<HashSet<ObjectId>>, Error> {
         let mut tips = Vec::new();
         if name_in_work_tree(name) == b"HEAD" {
             refs.snapshot(&[])?.visit(b"refs/", &mut |record| {
@@ -198,7 +202,7 @@ impl<'a> ReflogExpiry<'a> {
                 ControlFlow::Continue(())
             })?;
         }
-        tips.extend(refs.resolve(name)?.map(|found| found.id));
+        tips.extend(tip);
         let mut waiting = Vec::new();
         for tip in tips {
             waiting.extend(self.commit(tip)?);

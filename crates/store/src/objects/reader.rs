@@ -176,12 +176,22 @@ impl ObjectReader {
 
     /// The kind and size of an object, without inflating all of it; `None` if there is no such object.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
+        self.kind_and_size_of(id, false)
+    }
+
+    /// The kind of an object that a ref is to point at. A loose commit or tag is inflated whole: a killed process or a power
+    /// cut may have left half of its file.
+    pub(crate) fn kind_of_whole(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
+        Ok(self.kind_and_size_of(id, true)?.map(|(kind, _)| kind))
+    }
+
+    fn kind_and_size_of(&mut self, id: &oid, is_whole: bool) -> Result<Option<(Kind, u64)>, Error> {
         let id = &*self.snapshot.replacement(id)?;
-        let found = self.find_kind_and_size(id);
+        let found = self.find_kind_and_size(id, is_whole);
         self.checked(found)
     }
 
-    fn find_kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
+    fn find_kind_and_size(&mut self, id: &oid, is_whole: bool) -> Result<Option<(Kind, u64)>, Error> {
         if let Some(ix) = self.snapshot.lookup(id) {
             let found = self.packed_kind_and_size(self.snapshot.locate(ix));
             return match found {
@@ -194,29 +204,19 @@ impl ObjectReader {
             };
         }
         if let Some(file) = self.snapshot.open_loose(id)? {
-            let header = self.loose_header(id, &file);
+            let mut header = self.loose_header(id, &file);
+            if is_whole && matches!(&header, Ok(header) if matches!(header.kind, Kind::Commit | Kind::Tag)) {
+                let inflated = self.inflate_loose(id, &file, &mut Vec::new());
+                header = inflated.and(header);
+            }
             file.check()?;
             let header = header?;
             return Ok(Some((header.kind, header.size)));
         }
         match self.later_reader(id)? {
-            Some(later) => later.kind_and_size(id),
+            Some(later) => later.kind_and_size_of(id, is_whole),
             None => Ok(is_built_in(id).then_some((Kind::Tree, 0))),
         }
-    }
-
-    /// The kind of an object that a ref is to point at. A loose commit or tag is inflated whole: a killed process or a power
-    /// cut may have left half of its file.
-    pub(crate) fn kind_of_whole(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
-        let id = &*self.snapshot.replacement(id)?;
-        let file = if self.snapshot.lookup(id).is_none() { self.snapshot.open_loose(id)? } else { None };
-        let Some(file) = file else { return Ok(self.kind_and_size(id)?.map(|(kind, _)| kind)) };
-        let kind = match self.loose_header(id, &file).map(|header| header.kind) {
-            Ok(Kind::Commit | Kind::Tag) => self.inflate_loose(id, &file, &mut Vec::new()),
-            kind => kind,
-        };
-        file.check()?;
-        kind.map(Some)
     }
 
     /// The kind of an object, for a packed one from entry headers alone; `None` if there is no such object.

@@ -140,22 +140,23 @@ fn ref_that(
 /// knows what is reachable.
 pub fn check_roots(repository: &Repository) -> Result<(), Error> {
     let is_missing = |objects: &mut StoredObjects, id: &oid| Ok::<_, Error>(objects.kind(id)?.is_none());
-    let mut broken =
-        ref_that(repository, RefSnapshot::visit_strictly, |objects, id, _| is_missing(objects, id))?;
+    let unreadable = |name: &str| Err(Reason::Damaged(format!("unable to parse object: {name}")).into());
+    // As in git, indexes come first.
+    roots(repository, RootKinds { refs: false, logged: false, indexed: true })?;
+    let broken = ref_that(repository, RefSnapshot::visit_strictly, |objects, id, _| is_missing(objects, id))?;
+    if let Some(name) = broken {
+        return unreadable(&name);
+    }
     let mut objects = StoredObjects::new(&repository.snapshot()?);
     for dir in work_trees::git_dirs(repository)? {
-        let head = repository.refs().of_work_tree(dir.clone()).resolve(b"HEAD").map_err(Reason::Refs)?;
-        if let Some(head) = head.filter(|_| broken.is_none())
+        let head = repository.refs().of_work_tree(dir).resolve(b"HEAD").map_err(Reason::Refs)?;
+        if let Some(head) = head
             && is_missing(&mut objects, &head.id)?
         {
-            broken = Some("HEAD".to_owned());
+            return unreadable("HEAD");
         }
-        add_index(&dir.join("index"), repository, &mut Vec::new())?;
     }
-    match broken {
-        Some(name) => Err(Reason::Damaged(format!("unable to parse object: {name}")).into()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// An error that names the first ref, or a HEAD that points to no branch, whose object is missing: for a walk that failed.
