@@ -75,6 +75,14 @@ impl HeldDir {
     }
 }
 
+impl Drop for HeldDir {
+    /// Closing is not enough: a child that another thread has just started holds the directory, and with it
+    /// the lock, until it executes its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.dir, FlockOperation::Unlock);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +111,7 @@ mod tests {
         let (one, two) = (open(), open());
         assert!(one.hold().unwrap() && two.hold().unwrap());
         assert!(!open().hold_alone().unwrap());
+        let _held_by_a_child = one.dir.try_clone().unwrap();
         drop((one, two));
         let alone = open();
         assert!(alone.hold_alone().unwrap());

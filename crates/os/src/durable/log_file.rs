@@ -94,6 +94,14 @@ impl LogFile {
     }
 }
 
+impl Drop for LogFile {
+    /// Closing is not enough: a child that another thread has just started holds the file, and with it the
+    /// lock, until it executes its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +130,7 @@ mod tests {
         let one = open();
         assert!(one.lock_alone().unwrap());
         assert!(!open().lock_alone().unwrap());
+        let _held_by_a_child = one.file.try_clone().unwrap();
         drop(one);
         assert!(open().lock_alone().unwrap());
     }
