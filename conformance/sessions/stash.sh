@@ -1717,3 +1717,88 @@ git -c core.fileMode=false stash create
 touch -d 2020-01-04 dir1/*
 stock update-index --index-version 4
 git -c core.fileMode=false stash create
+
+## staged content that is missing
+# exits: 1 1 1 1 1 1 1 128
+history 3
+echo more >>dir0/file0
+stock stash -q
+echo staged >two
+stock add two
+id=$(stock rev-parse :two)
+rm ".git/objects/${id%"${id#??}"}/${id#??}"
+git stash create
+git stash push
+git stash push -S -q
+git stash push -k -- two
+git stash apply
+git stash apply --index
+git stash pop -q --index
+git write-tree
+git write-tree --missing-ok
+
+## files added to a directory that was renamed
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+# exits: 1 1
+repository .
+mkdir a
+for file in 1 2 3; do
+    printf 'line %s\n' $file one two three four five >a/file$file
+done
+stock add .
+stock commit -q -m base
+echo new >a/new
+stock add a/new
+stock stash -q
+stock mv a b
+stock commit -q -m renamed
+echo moves >b/new
+stock add b/new
+stock stash -q
+stock reset -q --hard HEAD~
+stock mv a c
+stock commit -q -m elsewhere
+for entry in 0 1; do
+    for choice in conflict false true; do
+        git -c merge.directoryRenames=$choice stash apply stash@{$entry}
+        git status --short
+        stock reset -q --hard
+        stock clean -q -f -d
+    done
+done
+
+## content that a partial clone lacks
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+history 12 from
+(
+    cd from
+    stock config uploadpack.allowFilter true
+    stock config uploadpack.allowAnySHA1InWant true
+    stock checkout -q -b side
+    for file in */*; do
+        echo theirs >>"$file"
+    done
+    stock commit -q -a -m theirs
+    stock checkout -q main
+    for file in */*; do
+        { echo ours && cat "$file"; } >../new
+        mv ../new "$file"
+    done
+    stock mv dir2 dir3
+    stock commit -q -a -m ours
+)
+stock clone -q --no-local --filter=blob:none "file://$PWD/from" to
+cd to
+index=$(stock commit-tree -p HEAD~ -m index HEAD~^{tree})
+stock stash store "$(stock commit-tree -p HEAD~ -p "$index" -m stash origin/side^{tree})"
+GIT_TRACE2_EVENT=$PWD/../trace git stash apply
+# Git fetches first what may be renamed, and then the rest.
+[ "$(grep '"event":"start"' ../trace | grep -c negotiationAlgorithm)" -le 2 ] && echo 'few requests'
+rm ../trace
+stock reset -q --hard
+stock rm -q --cached dir0/file0
+git write-tree
+stock reset -q --hard HEAD~2 --
+stock reset -q --soft ORIG_HEAD
+stock rm -q -r --cached dir1
+git write-tree

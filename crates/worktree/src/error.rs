@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::filter;
-use crate::index::IndexError;
+use crate::index::{IndexError, TreeError};
 use crate::paths::PathError;
 use packrace_object::{CollisionAttack, MalformedObject, ObjectId};
 
@@ -15,6 +15,9 @@ pub enum WorkError {
     /// The index could not be read or written.
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// The index cannot be written as trees.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// Content could not be converted.
     #[error(transparent)]
     Filter(#[from] filter::Error),

@@ -10,10 +10,12 @@ use packrace_store::publish::{ObjectBatch, ObjectsStored};
 use packrace_store::{Object, ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
+use crate::index::{TreeError, TreeStore};
 
 /// The objects of a snapshot, and new ones that are only in memory.
 pub struct Objects {
     hash: HashKind,
+    snapshot: RefCell<Arc<Snapshot>>,
     reader: RefCell<ObjectReader>,
     made: RefCell<HashMap<ObjectId, Object>>,
 }
@@ -22,7 +24,8 @@ impl Objects {
     /// The objects of a snapshot.
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
         let reader = RefCell::new(snapshot.reader(cache_bytes::WHOLE_HISTORY));
-        Objects { hash: snapshot.hash_kind(), reader, made: RefCell::default() }
+        let hash = snapshot.hash_kind();
+        Objects { hash, snapshot: RefCell::new(snapshot.clone()), reader, made: RefCell::default() }
     }
 
     /// The hash of object names.
@@ -62,6 +65,23 @@ impl Objects {
         Ok(id)
     }
 
+    /// Whether a missing object is fetched when it is read.
+    pub fn fetches_on_read(&self) -> bool {
+        self.snapshot.borrow().fetches_on_read()
+    }
+
+    /// Fetches those of these objects that a partial clone lacks, in one request.
+    pub fn prefetch(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), packrace_store::Error> {
+        let made = self.made.borrow();
+        let ids = ids.into_iter().filter(|id| !made.contains_key(id));
+        let fetched = self.snapshot.borrow().prefetch(ids)?;
+        if let Some(later) = fetched {
+            self.reader.replace(later.reader(cache_bytes::WHOLE_HISTORY));
+            self.snapshot.replace(later);
+        }
+        Ok(())
+    }
+
     /// Removes and returns a new object; `None` if it was not made here.
     pub fn take_made(&self, id: &oid) -> Option<Object> {
         self.made.borrow_mut().remove(id)
@@ -73,6 +93,22 @@ impl Objects {
             batch.add(&id, object.kind, &object.data)?;
         }
         Ok(batch.publish()?.stored())
+    }
+}
+
+impl TreeStore for Objects {
+    fn contains(&self, id: &ObjectId) -> Result<bool, TreeError> {
+        Ok(self.made.borrow().contains_key(id) || self.snapshot.borrow().contains(id)?)
+    }
+
+    fn prefetch(&self, ids: &mut dyn Iterator<Item = ObjectId>) -> Result<bool, TreeError> {
+        Objects::prefetch(self, ids)?;
+        Ok(self.snapshot.borrow().can_fetch())
+    }
+
+    fn add_tree(&self, id: ObjectId, content: Vec<u8>) -> Result<(), TreeError> {
+        self.made.borrow_mut().entry(id).or_insert(Object { kind: Kind::Tree, data: content });
+        Ok(())
     }
 }
 

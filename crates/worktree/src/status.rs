@@ -90,7 +90,7 @@ impl StashSession<'_> {
         let mut status = Status::default();
         let rules = StatRules::of(repository.config())?;
         let empty = self.objects().hash_kind().empty_tree();
-        let index_tree = self.index_tree()?;
+        let index_tree = self.staged_tree()?;
         let objects = self.objects().clone();
         let trees = [head_tree.unwrap_or(&empty), &index_tree];
         let region = trace::region("status", "index");

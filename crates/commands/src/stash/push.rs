@@ -7,7 +7,7 @@ use packrace_os::trace;
 use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::files::{FileComparison, Files};
-use packrace_worktree::index::IndexError;
+use packrace_worktree::index::{IndexError, TreeError};
 use packrace_worktree::listing::{TreeItem, list};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::path_attributes::attach_attributes;
@@ -318,6 +318,9 @@ fn keep(
         (Ok(Outcome::Nameless), Err(why)) => Err(why),
         (Ok(Outcome::UnreadableUntracked(lines)), _) => Err(work.refused(context, lines, "untracked files")),
         (Err(WorkError::Unreadable(lines)), _) => Err(work.refused(context, lines, WORK_TREE)),
+        (Err(WorkError::Tree(error @ TreeError::Missing { .. })), _) => {
+            Err(work.refused(context, vec![format!("error: {error}")], "current index state"))
+        }
         (Err(WorkError::Store(error)), _) if is_forbidden(&error) => {
             // Git stores the state of the index first, so it fails there.
             let line = format!("error: {}", Fatal::new(error).message);

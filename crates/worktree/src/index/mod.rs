@@ -40,7 +40,7 @@ pub use self::refresh::{RefreshOptions, refresh};
 pub use self::split::split_setting;
 use self::split::{SHARED_PREFIX, Shared};
 pub use self::stat::{Kind, Seen, StatRules, look};
-pub use self::write_tree::TreeError;
+pub use self::write_tree::{TreeError, TreeStore};
 
 /// Largest index that is read.
 const MAX_INDEX_BYTES: u64 = 4 << 30;

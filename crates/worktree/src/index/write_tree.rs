@@ -41,15 +41,62 @@ pub enum TreeError {
     Attack(#[from] packrace_object::CollisionAttack),
 }
 
+/// Where trees are stored, and objects of entries are looked for.
+pub trait TreeStore {
+    /// Whether it has an object.
+    fn contains(&self, id: &ObjectId) -> Result<bool, TreeError>;
+
+    /// Fetches missing objects in one request, where that is possible. False if the repository is no partial clone.
+    fn prefetch(&self, ids: &mut dyn Iterator<Item = ObjectId>) -> Result<bool, TreeError>;
+
+    /// Adds a tree.
+    fn add_tree(&self, id: ObjectId, content: Vec<u8>) -> Result<(), TreeError>;
+}
+
+impl TreeStore for ObjectBatch {
+    fn contains(&self, id: &ObjectId) -> Result<bool, TreeError> {
+        Ok(ObjectBatch::contains(self, id)?)
+    }
+
+    fn prefetch(&self, ids: &mut dyn Iterator<Item = ObjectId>) -> Result<bool, TreeError> {
+        self.existing().prefetch(ids)?;
+        Ok(self.existing().can_fetch())
+    }
+
+    fn add_tree(&self, id: ObjectId, content: Vec<u8>) -> Result<(), TreeError> {
+        self.add(&id, ObjectKind::Tree, &content)?;
+        Ok(())
+    }
+}
+
 impl Index {
     /// Writes and caches the trees of all directories, and returns the tree of `dir`, if that directory
     /// exists; the top is "". Does not rewrite cached trees. Intent-to-add entries are in no tree.
     pub fn write_tree(
         &mut self,
-        batch: &ObjectBatch,
+        store: &dyn TreeStore,
         dir: &[u8],
         missing_ok: bool,
     ) -> Result<Option<ObjectId>, TreeError> {
+        let (built, found) = self.build(store, dir, missing_ok)?;
+        let found = if dir.is_empty() { Some(built.id) } else { found };
+        self.set_cache_tree(built.tree);
+        Ok(found.or_else(|| self.known_tree(dir)))
+    }
+
+    /// Adds the trees of all directories, but for cached ones, and returns that of the top; caches nothing. The
+    /// objects of entries that are in no cached tree must be there.
+    pub fn make_tree(&self, store: &dyn TreeStore) -> Result<ObjectId, TreeError> {
+        Ok(self.build(store, b"", false)?.0.id)
+    }
+
+    /// Builds the tree of the top, and that of `dir` unless it is cached.
+    fn build(
+        &self,
+        store: &dyn TreeStore,
+        dir: &[u8],
+        missing_ok: bool,
+    ) -> Result<(Built, Option<ObjectId>), TreeError> {
         let unmerged = self.entries().filter(|(key, _)| key.stage() > 0);
         let mut listed: Vec<Vec<u8>> = unmerged
             .take(MAX_LISTED + 1)
@@ -62,14 +109,13 @@ impl Index {
             return Err(TreeError::Unmerged(listed));
         }
         let is_known = self.cache_tree.as_ref().is_some_and(|tree| tree.known.is_some());
-        let region = if is_known { None } else { trace::region("cache_tree", "update") };
+        let _region = if is_known { None } else { trace::region("cache_tree", "update") };
         let entries: Vec<(&EntryKey, &IndexEntry)> = self.entries.iter().collect();
-        let mut builder = Builder { hash: self.hash, batch, missing_ok, dir, found: None };
+        let wanted = entries.iter().filter(|(_, entry)| !entry.skip_worktree && entry.mode != Mode::Gitlink);
+        let is_partial = !missing_ok && store.prefetch(&mut wanted.map(|(_, entry)| entry.id))?;
+        let mut builder = Builder { hash: self.hash, store, missing_ok, is_partial, dir, found: None };
         let built = builder.build(&entries, 0, self.cache_tree.as_ref(), 0)?;
-        drop(region);
-        let found = if dir.is_empty() { Some(built.id) } else { builder.found };
-        self.set_cache_tree(built.tree);
-        Ok(found.or_else(|| self.known_tree(dir)))
+        Ok((built, builder.found))
     }
 
     fn known_tree(&self, dir: &[u8]) -> Option<ObjectId> {
@@ -83,8 +129,10 @@ impl Index {
 
 struct Builder<'a> {
     hash: packrace_object::HashKind,
-    batch: &'a ObjectBatch,
+    store: &'a dyn TreeStore,
     missing_ok: bool,
+    /// A partial clone may lack what is not in the work tree.
+    is_partial: bool,
     /// The directory of the returned tree.
     dir: &'a [u8],
     /// Its tree, if it had to be written.
@@ -114,7 +162,7 @@ impl Builder<'_> {
         if let Some(tree) = cached
             && let Some((count, id)) = tree.known
             && count as usize == entries.len()
-            && self.batch.contains(&id)?
+            && self.store.contains(&id)?
         {
             return Ok(Built { id, tree: tree.clone(), is_empty: false });
         }
@@ -153,16 +201,17 @@ impl Builder<'_> {
         let id = object_id(self.hash, ObjectKind::Tree, &content)?;
         let is_empty = content.is_empty() && dir_bytes > 0;
         if !is_empty {
-            self.batch.add(&id, ObjectKind::Tree, &content)?;
+            self.store.add_tree(id, content)?;
         }
         let known = is_whole.then_some((entries.len() as u32, id));
         Ok(Built { id, tree: CacheTree::new(known, children), is_empty })
     }
 
     fn check(&self, key: &EntryKey, entry: &IndexEntry) -> Result<(), TreeError> {
-        let may_miss = self.missing_ok || entry.mode == Mode::Gitlink;
+        let is_left_out = self.is_partial && entry.skip_worktree;
+        let may_miss = self.missing_ok || is_left_out || entry.mode == Mode::Gitlink;
         // No object has the null id, whatever may be missing.
-        if !entry.id.is_null() && (may_miss || self.batch.contains(&entry.id)?) {
+        if !entry.id.is_null() && (may_miss || self.store.contains(&entry.id)?) {
             return Ok(());
         }
         Err(TreeError::Missing { mode: entry.mode.bits(), id: entry.id, path: key.path().to_vec() })

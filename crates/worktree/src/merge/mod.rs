@@ -6,6 +6,7 @@
 
 mod driver;
 mod messages;
+mod prefetch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,6 +93,19 @@ impl MergeSettings {
         };
         Ok(MergeSettings { style, directories })
     }
+
+    fn options(&self) -> gix_merge::tree::Options {
+        let mut options = gix_merge::tree::Options {
+            rewrites: Some(gix_diff::Rewrites { limit: RENAME_LIMIT, ..Default::default() }),
+            ..Default::default()
+        };
+        options.blob_merge.text.diff_algorithm = gix_diff::blob::Algorithm::Histogram;
+        options.blob_merge.text.conflict = TextConflict::Keep {
+            style: self.style,
+            marker_size: TextConflict::DEFAULT_MARKER_SIZE.try_into().expect("not zero"),
+        };
+        options
+    }
 }
 
 /// How a side is named in conflict markers.
@@ -109,6 +123,7 @@ pub fn merge(
 ) -> Result<Option<Merged>, WorkError> {
     let _region = trace::region("merge", "incore_nonrecursive");
     let settings = MergeSettings::of(repository.config())?;
+    prefetch::prefetch(objects, [base, ours, theirs])?;
     let drivers = MergeDrivers::new();
     let programs = drivers.configured(repository.config(), repository.work_tree()?.as_deref());
     let (mut for_renames, mut for_content) = platforms::open(repository, programs)?;
@@ -116,15 +131,6 @@ pub fn merge(
         ancestor: label(&names.base).map(Into::into),
         current: label(&names.ours).map(Into::into),
         other: label(&names.theirs).map(Into::into),
-    };
-    let mut options = gix_merge::tree::Options {
-        rewrites: Some(gix_diff::Rewrites { limit: RENAME_LIMIT, ..Default::default() }),
-        ..Default::default()
-    };
-    options.blob_merge.text.diff_algorithm = gix_diff::blob::Algorithm::Histogram;
-    options.blob_merge.text.conflict = TextConflict::Keep {
-        style: settings.style,
-        marker_size: TextConflict::DEFAULT_MARKER_SIZE.try_into().expect("not zero"),
     };
     let failed = |error: gix_error::Error| WorkError::library("merge", error);
     let outcome = gix_merge::tree(
@@ -137,7 +143,7 @@ pub fn merge(
         &mut gix_diff::tree::State::default(),
         &mut for_renames,
         &mut for_content,
-        options,
+        settings.options(),
     );
     let mut outcome = match outcome {
         // The library says so in words alone.

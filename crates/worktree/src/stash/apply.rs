@@ -9,7 +9,7 @@ use super::patch::{self, Misfit, PatchFailed};
 use super::{Stash, StashSession};
 use crate::difference::CONTEXT_LINES;
 use crate::error::WorkError;
-use crate::index::IndexEntry;
+use crate::index::{IndexEntry, TreeError};
 use crate::listing::{Listing, TreeItem, list};
 use crate::merge::{Merged, Names, merge};
 use crate::paths::{IgnoreRules, directories_above};
@@ -56,12 +56,20 @@ impl Applied {
     fn refused(errors: Vec<String>) -> Self {
         Applied { errors, ..Applied::default() }
     }
+
+    fn without_tree(error: &TreeError) -> Self {
+        let in_a_merge = "error: cannot apply a stash in the middle of a merge".to_owned();
+        Applied::refused(vec![format!("error: {error}"), in_a_merge])
+    }
 }
 
 impl StashSession<'_> {
     /// Applies a stash. The index has been refreshed and has no conflicts.
     pub fn apply(&mut self, stash: &Stash, mode: IndexMode, names: &Names) -> Result<Applied, WorkError> {
-        let now_tree = self.index_tree()?;
+        let now_tree = match self.index().make_tree(&*self.objects) {
+            Err(error @ TreeError::Missing { .. }) => return Ok(Applied::without_tree(&error)),
+            made => made?,
+        };
         let now = self.staged();
         let has_staged = mode == IndexMode::Restored
             && stash.index_tree != stash.base_tree
@@ -118,17 +126,20 @@ impl StashSession<'_> {
                 }
             }
         }
-        if let Some(untracked) = &stash.untracked_tree {
-            let untracked = list(&self.objects, untracked)?;
-            let problems = self.bring_back(&untracked)?;
-            if !problems.is_empty() {
-                applied.is_whole = false;
-                applied.errors.extend(problems);
-                applied.errors.push("error: could not restore untracked files from stash".to_owned());
-            }
-        }
+        self.bring_back_untracked(stash, &mut applied)?;
         self.keep_staged_objects()?;
         Ok(applied)
+    }
+
+    fn bring_back_untracked(&mut self, stash: &Stash, applied: &mut Applied) -> Result<(), WorkError> {
+        let Some(untracked) = &stash.untracked_tree else { return Ok(()) };
+        let problems = self.bring_back(&list(&self.objects, untracked)?)?;
+        if !problems.is_empty() {
+            applied.is_whole = false;
+            applied.errors.extend(problems);
+            applied.errors.push("error: could not restore untracked files from stash".to_owned());
+        }
+        Ok(())
     }
 
     /// Switches index and work tree between two lists of files. Ignored files may be overwritten.
@@ -265,6 +276,7 @@ impl StashSession<'_> {
 
     /// Restores untracked files. Overwrites nothing.
     fn bring_back(&mut self, untracked: &Listing) -> Result<Vec<String>, WorkError> {
+        self.objects.prefetch(untracked.values().map(|item| item.id))?;
         let mut problems = Vec::new();
         for (path, item) in untracked {
             let shown = path.to_str_lossy();

@@ -226,8 +226,8 @@ impl<'a> StashSession<'a> {
         self.files.compare(self.lock.index(), path, entry)
     }
 
-    /// The tree of the index, without intent-to-add entries.
-    pub fn index_tree(&self) -> Result<ObjectId, WorkError> {
+    /// The tree of all entries without conflicts, whatever is missing, and without intent-to-add entries.
+    pub(crate) fn staged_tree(&self) -> Result<ObjectId, WorkError> {
         let items = self.staged();
         let _region = trace::region("cache_tree", "update");
         make_trees(&self.objects, items.iter().map(|(path, item)| (path.as_slice(), *item)))

@@ -101,13 +101,10 @@ impl StashSession<'_> {
         if !request.staged_only && !matches!(work_tree, Ok(None)) {
             self.refuse_intents()?;
         }
-        let Some(mut work_tree) = work_tree? else { return Ok(Outcome::Unchanged) };
+        let Some(work_tree) = work_tree? else { return Ok(Outcome::Unchanged) };
         let Some(People { author, committer }) = request.people else { return Ok(Outcome::Nameless) };
-        if request.staged_only {
-            if staged == head {
-                return Ok(Outcome::NothingStaged);
-            }
-            work_tree = staged.clone();
+        if request.staged_only && staged == head {
+            return Ok(Outcome::NothingStaged);
         }
         let description = &request.head.description;
         let tree = |listing: &Listing| {
@@ -120,7 +117,8 @@ impl StashSession<'_> {
             let commit = NewCommit { tree: &tree, parents, author, committer, encoding, message };
             self.objects.make(ObjectKind::Commit, commit.encode())
         };
-        let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
+        let index_tree = self.lock.index().make_tree(&*self.objects)?;
+        let index_commit = commit(index_tree, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
         let mut kept_untracked = Vec::new();
         // As in git, even if there are no files.
@@ -146,7 +144,8 @@ impl StashSession<'_> {
                 [b"On ", &description[..end], b": ", message].concat()
             }
         };
-        let commit = commit(tree(&work_tree)?, &parents, &message)?;
+        let work_tree = if request.staged_only { index_tree } else { tree(&work_tree)? };
+        let commit = commit(work_tree, &parents, &message)?;
         let stored = self.publish(batch)?;
         Ok(Outcome::Stored(StoredStash { commit, message, index: staged, untracked: kept_untracked, stored }))
     }

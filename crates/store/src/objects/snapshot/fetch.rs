@@ -46,12 +46,31 @@ impl Snapshot {
         Err(Reason::NotFetched(first.unwrap_or_else(|| ObjectId::null(self.hash_kind()))).into())
     }
 
+    /// Fetches those of these objects that are not here, unless nothing is fetched on reading. What no remote has
+    /// stays missing. `None` if nothing was fetched.
+    pub fn prefetch(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<Option<Arc<Snapshot>>, Error> {
+        if !self.fetches_on_read() {
+            return Ok(None);
+        }
+        let mut missing = Vec::new();
+        for id in ids {
+            if !is_built_in(&id) && !self.contains(&id)? {
+                missing.push(id);
+            }
+        }
+        if missing.is_empty() { Ok(None) } else { self.fetch_if_there(&missing) }
+    }
+
     /// Fetches an object that is about to be read; `None` if it is missing everywhere.
     pub(crate) fn fetch_one(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
         if is_built_in(id) || !self.fetches_on_read() {
             return Ok(None);
         }
-        match self.fetch_missing(&[id.to_owned()]) {
+        self.fetch_if_there(&[id.to_owned()])
+    }
+
+    fn fetch_if_there(&self, ids: &[ObjectId]) -> Result<Option<Arc<Snapshot>>, Error> {
+        match self.fetch_missing(ids) {
             Err(error) if error.unfetched().is_some() => Ok(None),
             fetched => fetched.map(Some),
         }

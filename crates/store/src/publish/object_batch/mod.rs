@@ -179,6 +179,11 @@ impl ObjectBatch {
         result.expect("set where there is no error")
     }
 
+    /// The view of the repository before the batch.
+    pub fn existing(&self) -> &Snapshot {
+        &self.existing
+    }
+
     /// Whether the batch or the repository has an object.
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
         let is_known = lock(&self.known).seen.contains(id);
