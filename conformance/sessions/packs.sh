@@ -506,7 +506,7 @@ rm -r to.git
 ## tags of what is missing, and what is made of what refs reach
 # in: sha1 sha256
 # needs git: 2.55
-# exits: any
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
 # state: no-fsck no-objects no-files
 history 3
 gone=$(echo gone | stock hash-object --stdin)
@@ -600,3 +600,60 @@ for object in "$commit" "$directory" "$file"; do
 done
 # Git leaves packs that it refused.
 rm -rf to*
+
+## packs whose objects contradict each other, in any order
+# state: 
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+# Entries of a pack, first those of the first argument.
+packed() {
+    perl -MDigest::SHA=sha1 -MCompress::Zlib -e '
+        my %number = (commit => 1, tree => 2, blob => 3, tag => 4);
+        my $pack = "PACK" . pack("NN", 2, scalar @ARGV);
+        for (@ARGV) {
+            my ($kind, $file) = split /:/;
+            open my $in, "<", $file; local $/; my $content = <$in>;
+            my $size = length $content;
+            my $byte = $number{$kind} << 4 | $size & 15;
+            for ($size >>= 4; $size; $size >>= 7) {
+                $pack .= chr($byte | 128);
+                $byte = $size & 127;
+            }
+            $pack .= chr($byte) . compress($content);
+        }
+        print $pack, sha1($pack)' "$@"
+}
+id() {
+    stock hash-object --literally -t "${1%:*}" "${1#*:}"
+}
+people='author A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nm\n'
+entry() {
+    perl -e 'print "$ARGV[0] x\0", pack("H*", $ARGV[1])' "$1" "$(id "$2")"
+}
+mkdir objects
+cd objects
+echo content >blob
+entry 100644 blob:blob >tree
+printf "tree $(id tree:tree)\n$people" >commit
+printf "object $(id commit:commit)\ntype commit\ntag x\ntagger A <a@b> 1 +0000\n\nm\n" >tag
+for kind in blob tree; do
+    printf "tree $(id tree:tree)\nparent $(id $kind:$kind)\n$people" >parent-$kind
+    printf "tree $(id $kind:$kind)\n$people" >tree-$kind
+    printf "object $(id $kind:$kind)\ntype commit\ntag y\ntagger A <a@b> 1 +0000\n\nm\n" >tag-$kind
+    entry 40000 $kind:$kind >dir-$kind
+    entry 100644 $kind:$kind >file-$kind
+done
+stock init -q --bare to
+tried() {
+    packed "$@" >pack
+    for option in --fsck-objects --strict; do
+        git -C to index-pack --stdin $option <pack
+        rm -rf to/objects/??  to/objects/pack/*
+    done
+    git -C to unpack-objects -q --strict <pack
+    rm -rf to/objects/??  to/objects/pack/*
+}
+all='blob:blob tree:tree commit:commit tag:tag'
+for wrong in commit:parent-blob commit:parent-tree commit:tree-blob tag:tag-blob tag:tag-tree tree:dir-blob tree:file-tree; do
+    tried $wrong $all
+    tried $all $wrong
+done

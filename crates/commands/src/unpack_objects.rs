@@ -173,7 +173,7 @@ impl UnpackObjectsJob<'_> {
 
 fn refuse(call: &Call, error: ingest::IngestError) -> Fatal {
     // If standard error is closed, the message is lost.
-    let _ = call.streams.errors.say(error.lines());
+    let _ = call.streams.errors.say(error.lines_of_unpacking());
     match error.of_unpacking() {
         Unpacking::BadObject(words) => Fatal::error(words),
         Unpacking::Fatal(words) => Fatal::new(words),

@@ -8,6 +8,7 @@ use packrace_object::fsck::{Checker, Content, Finding, Pending, Rules, SpecialFi
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
+use super::contradiction::{Objects, Program};
 use super::error::IngestReason;
 
 /// Where git finds what it finds when all objects are there.
@@ -40,6 +41,13 @@ pub struct CheckResults {
     pub linked: Vec<ObjectId>,
 }
 
+/// A link to an object of another kind.
+struct WrongLink {
+    to: ObjectId,
+    expected: Kind,
+    found: Kind,
+}
+
 /// Checks objects one by one; each thread has one.
 pub(super) struct Inspector {
     hash: HashKind,
@@ -48,8 +56,8 @@ pub(super) struct Inspector {
     shallow: Vec<ObjectId>,
     /// Linked objects, with the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
-    /// What tags name, with the kinds that they say.
-    tagged: Vec<(ObjectId, Kind)>,
+    /// A link to an object that another one links to as another kind.
+    contradiction: Option<WrongLink>,
     /// The same objects for [`CheckResults::linked`], if asked for.
     listed: Option<HashSet<ObjectId>>,
     /// The inspected objects of the pack.
@@ -66,7 +74,7 @@ impl Inspector {
             looks_at_links: checks.links,
             shallow: checks.shallow.clone(),
             linked: HashMap::new(),
-            tagged: Vec::new(),
+            contradiction: None,
             listed: checks.lists_links.then(HashSet::new),
             kinds: HashMap::new(),
             lines: Vec::new(),
@@ -103,26 +111,28 @@ impl Inspector {
             let findings = checker.check(kind, id, content);
             self.report(&findings, "packed object", kind == Kind::Blob)?;
         }
-        if kind == Kind::Tag {
-            let tagged = &mut self.tagged;
-            let _ = links(kind, content, self.hash, |id, kind| tagged.push((id.to_owned(), kind)));
-        }
-        if self.looks_at_links {
-            self.kinds.insert(id.to_owned(), kind);
-            let linked = &mut self.linked;
-            let mut conflict = None;
-            let is_cut = kind == Kind::Commit && self.shallow.binary_search_by(|cut| (**cut).cmp(id)).is_ok();
-            // An unreadable object has no links; fsck reports it.
-            let _ = links(kind, content, self.hash, |id, kind| match linked.get(id) {
-                _ if is_cut && kind == Kind::Commit => {}
-                Some(known) if *known == kind => {}
-                Some(known) => conflict = Some((id.to_owned(), kind, *known)),
-                None => drop(linked.insert(id.to_owned(), kind)),
-            });
-            if let Some((id, expected, found)) = conflict {
-                return Err(IngestReason::WrongKind { id, expected, found });
+        match kind {
+            _ if self.looks_at_links => {}
+            // Of links of trees nothing is known but that they must lead somewhere.
+            Kind::Tree => {
+                self.kinds.insert(id.to_owned(), kind);
+                return Ok(());
             }
+            Kind::Blob => return Ok(()),
+            Kind::Commit | Kind::Tag => {}
         }
+        self.kinds.insert(id.to_owned(), kind);
+        let (linked, contradiction) = (&mut self.linked, &mut self.contradiction);
+        let is_cut = kind == Kind::Commit && self.shallow.binary_search_by(|cut| (**cut).cmp(id)).is_ok();
+        // An unreadable object has no links; fsck reports it.
+        let _ = links(kind, content, self.hash, |id, kind| match linked.get(id) {
+            _ if is_cut && kind == Kind::Commit => {}
+            Some(known) if *known == kind => {}
+            Some(known) => {
+                *contradiction = Some(WrongLink { to: id.to_owned(), expected: kind, found: *known });
+            }
+            None => drop(linked.insert(id.to_owned(), kind)),
+        });
         Ok(())
     }
 
@@ -143,23 +153,22 @@ impl Inspector {
     }
 
     /// Merges the findings of another inspector.
-    pub(super) fn merge(&mut self, mut other: Inspector) -> Result<(), IngestReason> {
+    pub(super) fn merge(&mut self, mut other: Inspector) {
         if let (Some(own), Some(theirs)) = (&mut self.checker, other.checker.take()) {
             own.merge(theirs);
         }
         self.lines.append(&mut other.lines);
         self.kinds.extend(other.kinds);
-        self.tagged.append(&mut other.tagged);
+        self.contradiction = self.contradiction.take().or(other.contradiction);
         if let Some(listed) = &mut self.listed {
             listed.extend(other.listed.into_iter().flatten());
         }
         for (id, kind) in other.linked {
-            let known = *self.linked.entry(id).or_insert(kind);
-            if known != kind {
-                return Err(IngestReason::WrongKind { id, expected: kind, found: known });
+            let found = *self.linked.entry(id).or_insert(kind);
+            if found != kind {
+                self.contradiction = Some(WrongLink { to: id, expected: kind, found });
             }
         }
-        Ok(())
     }
 
     /// Runs the checks that need all objects; `entries` are the pack's entries, sorted by id.
@@ -188,18 +197,19 @@ impl Inspector {
                 None => missing_modules.push(pending.id),
             }
         }
-        for (id, expected) in &self.tagged {
-            let found = self.kind_in_pack(id, &in_pack, &mut ours, pack)?;
-            if let Some(found) = found.filter(|found| found != expected) {
-                return Err(IngestReason::wrong_in_pack(id, *expected, found));
-            }
+        if let Some(wrong) = &self.contradiction {
+            return Err(self.contradiction_in(entries, pack, wrong)?);
         }
         let mut leaves_pack = false;
         for (id, expected) in &self.linked {
             if let Some(found) = self.kind_in_pack(id, &in_pack, &mut ours, pack)? {
                 if found != *expected {
-                    return Err(IngestReason::wrong_in_pack(id, *expected, found));
+                    let wrong = WrongLink { to: *id, expected: *expected, found };
+                    return Err(self.contradiction_in(entries, pack, &wrong)?);
                 }
+                continue;
+            }
+            if !self.looks_at_links {
                 continue;
             }
             leaves_pack = true;
@@ -212,6 +222,32 @@ impl Inspector {
         }
         let linked = self.listed.into_iter().flatten().collect();
         Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack, linked })
+    }
+
+    /// What git says of a wrong link.
+    fn contradiction_in(
+        &self,
+        entries: &[Entry],
+        pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, IngestReason>,
+        wrong: &WrongLink,
+    ) -> Result<IngestReason, IngestReason> {
+        let mut entries: Vec<&Entry> = entries.iter().collect();
+        entries.sort_unstable_by_key(|entry| entry.offset);
+        let in_order: Vec<&oid> = entries.iter().map(|entry| &*entry.id).collect();
+        let mut objects = Objects {
+            hash: self.hash,
+            in_order: &in_order,
+            reader: &mut pack()?.reader(cache_bytes::MANY_OBJECTS),
+            shallow: &self.shallow,
+            follows_trees: self.looks_at_links,
+        };
+        let indexing = objects.contradiction(Program::IndexPack)?;
+        let unpacking = objects.contradiction(Program::UnpackObjects)?;
+        Ok(match indexing.zip(unpacking) {
+            Some((indexing, unpacking)) => IngestReason::Contradiction { indexing, unpacking },
+            // What completed the pack is no part of it for git.
+            None => IngestReason::WrongKind { id: wrong.to, expected: wrong.expected, found: wrong.found },
+        })
     }
 
     /// The kind of an object of the pack, which `ours` reads; `None` if the pack lacks it.

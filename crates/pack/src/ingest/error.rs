@@ -1,4 +1,6 @@
-use packrace_object::{Kind, ObjectId, oid};
+use packrace_object::{Kind, ObjectId};
+
+use super::contradiction::Contradiction;
 
 /// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,8 @@ pub(crate) enum IngestReason {
     Unreadable { kind: Kind, lines: Vec<u8> },
     #[error("object {id}: expected type {expected}, found {found}")]
     WrongKind { id: ObjectId, expected: Kind, found: Kind },
-    #[error("invalid {found}{which}")]
-    WrongInPack { found: Kind, which: String, lines: Vec<u8> },
+    #[error("{}", .indexing.words)]
+    Contradiction { indexing: Contradiction, unpacking: Contradiction },
     #[error("did not receive expected object {0}")]
     NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
@@ -92,16 +94,23 @@ impl IngestError {
 impl IngestError {
     /// Whether the checks of objects found it.
     pub fn is_of_fsck(&self) -> bool {
-        matches!(self.0, IngestReason::Fsck { .. })
+        matches!(self.0, IngestReason::Fsck { .. } | IngestReason::Contradiction { .. })
     }
 
     /// Lines about objects, to print on standard error before the error.
     pub fn lines(&self) -> &[u8] {
         match &self.0 {
-            IngestReason::Fsck { lines, .. }
-            | IngestReason::Unreadable { lines, .. }
-            | IngestReason::WrongInPack { lines, .. } => lines,
+            IngestReason::Fsck { lines, .. } | IngestReason::Unreadable { lines, .. } => lines,
+            IngestReason::Contradiction { indexing, .. } => &indexing.lines,
             _ => &[],
+        }
+    }
+
+    /// The same if `unpack-objects` is to be told of.
+    pub fn lines_of_unpacking(&self) -> &[u8] {
+        match &self.0 {
+            IngestReason::Contradiction { unpacking, .. } => &unpacking.lines,
+            _ => self.lines(),
         }
     }
 }
@@ -127,10 +136,7 @@ impl IngestError {
             IngestReason::WrongKind { .. } | IngestReason::NotReceived(_) => {
                 "object of unexpected type".to_owned()
             }
-            IngestReason::WrongInPack { found, .. } => match found {
-                Kind::Blob => "invalid blob object".to_owned(),
-                found => format!("invalid {found}"),
-            },
+            IngestReason::Contradiction { unpacking, .. } => unpacking.words.clone(),
             IngestReason::Fsck { place_of_unpacking, .. } => format!("fsck error in {place_of_unpacking}"),
             IngestReason::BadObject { what, .. } => match what.strip_prefix("unknown object type") {
                 Some(kind) => return Unpacking::BadObject(format!("bad object type{kind}")),
@@ -155,13 +161,6 @@ impl From<packrace_store::Error> for IngestError {
 impl IngestReason {
     pub(super) fn bad_object(offset: u64, what: impl Into<String>) -> Self {
         IngestReason::BadObject { offset, what: what.into() }
-    }
-
-    /// An object of the pack is not what another one says.
-    pub(super) fn wrong_in_pack(id: &oid, expected: Kind, found: Kind) -> Self {
-        let lines = format!("error: object {id} is a {expected}, not a {found}\n").into_bytes();
-        let which = if found == Kind::Blob { format!(" object {id}") } else { String::new() };
-        IngestReason::WrongInPack { found, which, lines }
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod checks;
 mod content;
+mod contradiction;
 mod delta_buffer;
 mod eager_deltas;
 mod error;
@@ -334,7 +335,7 @@ impl Ingest {
         }
         let Outcome { resolved, inspectors } = outcome;
         for inspector in inspectors {
-            self.receiver.inspector.as_mut().expect("where there is one there are all").merge(inspector)?;
+            self.receiver.inspector.as_mut().expect("where there is one there are all").merge(inspector);
         }
         table.name(&resolved);
         match left - resolved.len() as u64 {

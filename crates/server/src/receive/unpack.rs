@@ -111,12 +111,13 @@ pub(super) fn receive_pack_bytes(
         store(indexed, form, quarantine, &existing)
     });
     if let Err(error) = result {
-        progress.client.say(error.lines());
+        let is_unpacking = program == "unpack-objects";
+        progress.client.say(if is_unpacking { error.lines_of_unpacking() } else { error.lines() });
         // The limit may have ended the read, so that the pack looks cut off.
         let too_long = progress.client.too_long();
         let unread = || unread.map(|error| format!("cannot read the pack: {}", packrace_os::reason(&error)));
         let found = || match error.of_unpacking() {
-            Unpacking::Fatal(words) if program == "unpack-objects" && error.is_of_fsck() => words,
+            Unpacking::Fatal(words) if is_unpacking && error.is_of_fsck() => words,
             _ => error.to_string(),
         };
         let words = too_long.clone().or_else(unread).unwrap_or_else(found);

@@ -11,7 +11,7 @@ pub const ERRORS: &str = "docs/errors.md";
 pub const RUNBOOK: &str = "docs/runbook.md";
 
 /// Where texts come from that clients, operators and logs of a server get. A path that ends in `/` is a folder.
-const SOURCES_OF_ERRORS: [&str; 26] = [
+const SOURCES_OF_ERRORS: [&str; 27] = [
     "crates/cli/src/bucket.rs",
     "crates/cli/src/process.rs",
     "crates/cli/src/sandbox.rs",
@@ -21,6 +21,7 @@ const SOURCES_OF_ERRORS: [&str; 26] = [
     "crates/maintenance/src/error.rs",
     "crates/maintenance/src/lock.rs",
     "crates/pack/src/error.rs",
+    "crates/pack/src/ingest/contradiction.rs",
     "crates/pack/src/ingest/error.rs",
     "crates/pack/src/select/filter/parse.rs",
     "crates/protocol/src/refusal.rs",
