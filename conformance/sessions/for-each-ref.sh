@@ -856,3 +856,14 @@ echo 1111111111111111111111111111111111111111 >.git/refs/heads/gone
 git for-each-ref --format='%(refname) %(subject)' --no-sort
 git for-each-ref --format='%(refname) %(subject)' --no-sort --include-root-refs
 git for-each-ref --format='%(refname) %(subject)' --sort=-refname
+
+## filters beside objects that cannot be parsed
+# in: files sha1
+history 3
+for kind in tag commit; do
+    junk=$(echo junk | stock hash-object -t $kind --literally -w --stdin)
+    echo "$junk" >.git/refs/tags/junk
+    for filter in --contains --no-contains --merged --no-merged; do
+        git for-each-ref $filter HEAD
+    done
+done

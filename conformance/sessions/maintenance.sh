@@ -1590,3 +1590,17 @@ cp whole "$file"
 rm -f whole
 git repack --geometric=2 -dq
 git count-objects
+
+## commit-graph of packs that are not there
+# exits: 1 1 1 1 1
+history 3
+stock worktree add -q other
+for start in . dir1 .git other; do
+    echo none.idx | git -C $start commit-graph write --stdin-packs
+done
+echo none.idx | git --git-dir="$PWD/.git" commit-graph write --stdin-packs
+
+## alternates of the environment that are not there
+history 3
+GIT_ALTERNATE_OBJECT_DIRECTORIES='"x:/y' git for-each-ref refs/heads/main
+GIT_ALTERNATE_OBJECT_DIRECTORIES='"x:/y' git add dir1

@@ -755,3 +755,13 @@ commit three
 ask
 stock repack -dq
 ask
+
+## ranges with ends that are missing
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 3
+missing=1111111111111111111111111111111111111111
+for range in "HEAD..$missing" "$missing..HEAD" "HEAD...$missing" "..$missing" "^$missing" "$missing~1..HEAD"; do
+    for option in --missing=error --missing=allow-any --exclude-promisor-objects; do
+        printf '%s\nHEAD\n' "$range" | git pack-objects -q --revs --stdout $option | wc -c
+    done
+done

@@ -514,3 +514,14 @@ git reflog expire --all --expire=never --expire-unreachable=now
 rmdir .git/objects/pack
 mv .git/kept .git/objects/pack
 git reflog main
+
+## entries for refs outside of refs/
+# needs git: 2.55
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 3
+old=$(stock rev-parse HEAD~1)
+new=$(stock rev-parse HEAD)
+for name in FOO FETCH_HEAD MERGE_HEAD AUTO_MERGE ORIG_HEAD HEAD BISECT_EXPECTED_REV MERGE_AUTOSTASH foo_HEAD refs main; do
+    git reflog write $name nothing "$new" message
+    git reflog write $name "$old" "$new" message
+done

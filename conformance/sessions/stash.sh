@@ -1802,3 +1802,10 @@ stock reset -q --hard HEAD~2 --
 stock reset -q --soft ORIG_HEAD
 stock rm -q -r --cached dir1
 git write-tree
+
+## export of nothing
+# needs git: 2.55
+# state: no-log-of-HEAD no-pseudorefs
+history 2
+git stash export --print
+git stash export --to-ref refs/exported

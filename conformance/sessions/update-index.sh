@@ -792,3 +792,21 @@ stock diff-files
 stock ls-files --debug | grep size
 git update-index --refresh
 stock diff-files
+
+## files assumed unchanged
+# exits: 128
+history 3
+stock update-index --assume-unchanged dir2/file2
+echo changed >>dir2/file2
+git update-index dir2/file2
+printf '\ndir2/file2\n' | git update-index --stdin
+git update-index --chmod=+x dir2/file2
+git update-index --again
+stock ls-files -v
+git add dir2/file2
+stock ls-files -v
+stock update-index --assume-unchanged dir2/file2
+rm dir2/file2
+git update-index dir2/file2
+git update-index --remove dir2/file2
+stock ls-files -v

@@ -411,3 +411,31 @@ for line in 'create refs/heads/x HEAD\0' 'create refs/heads/x HEAD\0 more' 'crea
     printf "$line\n" | git update-ref --stdin
 done
 git for-each-ref
+
+## push destinations that are not known
+# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+history 3
+tried() {
+    for default in nothing current matching upstream simple; do
+        printf 'update refs/heads/%s @{push}\n' "$1-$default" | git -c push.default=$default update-ref --stdin
+    done
+}
+tried none
+printf 'update refs/heads/x @{upstream}\n' | git update-ref --stdin
+stock config remote.origin.url ./x
+stock config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
+stock config branch.main.remote origin
+stock config branch.main.merge refs/heads/other
+tried merge
+stock update-ref refs/remotes/origin/other HEAD~1
+stock update-ref refs/remotes/origin/main HEAD~2
+tried both
+stock config remote.origin.push refs/heads/zzz:refs/heads/zzz
+tried push
+stock config remote.origin.push refs/heads/main:refs/heads/nowhere
+tried nowhere
+stock config --unset remote.origin.push
+stock config branch.main.pushRemote elsewhere
+tried elsewhere
+stock symbolic-ref HEAD refs/heads/unborn
+tried unborn

@@ -58,11 +58,11 @@ fn request(call: &Call, args: &ForEachRefOptions, has_color: bool) -> Result<Lis
         patterns = lines_of_stdin(call)?;
     }
     if args.start_after.is_some() {
-        if !patterns.is_empty() {
-            return Err(Fatal::new("cannot use --start-after with patterns"));
-        }
         if !args.sort.is_empty() {
             return Err(Fatal::new("cannot use --start-after with custom sort options"));
+        }
+        if !patterns.is_empty() {
+            return Err(Fatal::new("cannot use --start-after with patterns"));
         }
     }
     Ok(ListingRequest {

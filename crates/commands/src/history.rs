@@ -3,6 +3,7 @@
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
+use packrace_object::fsck::readable;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_store::refs::TagEnd;
 use packrace_store::{ObjectReader, Snapshot, cache_bytes};
@@ -96,6 +97,17 @@ impl LoadedHistory {
             TagEnd::At(id, Kind::Commit) => self.load(id).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Why git cannot parse a commit, in its words; `None` if it can, or if the object cannot be read at all.
+    pub fn unreadable(&mut self, commit: CommitNo) -> Option<String> {
+        if self.links(commit).is_ok() {
+            return None;
+        }
+        let id = self.id(commit);
+        let object = self.reader.read(&id).ok().filter(|object| object.kind == Kind::Commit)?;
+        let unreadable = readable(Kind::Commit, &id, &object.data, self.snapshot.hash_kind()).err()?;
+        unreadable.why.map(|why| String::from_utf8_lossy(&why).into_owned())
     }
 
     pub fn id(&self, commit: CommitNo) -> ObjectId {

@@ -313,7 +313,10 @@ fn checks(
 
 fn threads(asked: Option<&str>, config: &Config) -> Result<usize, Fatal> {
     let threads = match asked {
-        Some(text) => text.parse::<u32>().map_err(|_| Fatal::usage_of("index-pack"))? as usize,
+        // As in git, spaces may come first.
+        Some(text) => {
+            text.trim_ascii_start().parse::<u32>().map_err(|_| Fatal::usage_of("index-pack"))? as usize
+        }
         None => Settings::threads(config, available_threads())?,
     };
     Ok(if threads == 0 { available_threads() } else { threads }.min(MAX_THREADS))

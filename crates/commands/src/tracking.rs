@@ -106,6 +106,47 @@ impl<'a> Tracking<'a> {
         })
     }
 
+    /// Why a branch has no such target, in git's words; `is_there`: whether there is the branch.
+    pub fn why_none(&self, branch: &[u8], is_there: bool, is_push: bool) -> Result<String, Fatal> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let no_upstream = || match self.remote_ref(branch, false) {
+            None if !is_there => format!("no such branch: '{}'", shown(branch)),
+            None => format!("no upstream configured for branch '{}'", shown(branch)),
+            Some(there) => {
+                format!("upstream branch '{}' not stored as a remote-tracking branch", shown(&there))
+            }
+        };
+        if !is_push {
+            return Ok(no_upstream());
+        }
+        let remote = self.push_remote(branch);
+        let full = [b"refs/heads/", branch].concat();
+        let untracked = |there: &[u8]| {
+            let (there, remote) = (shown(there), shown(&remote));
+            format!("push destination '{there}' on remote '{remote}' has no local tracking branch")
+        };
+        if self.is_mirror(&remote)? {
+            return Ok(untracked(&full));
+        }
+        if !self.all("remote", &remote, "push").is_empty() {
+            return Ok(match self.remote_ref(branch, true) {
+                Some(there) => untracked(&there),
+                None => {
+                    format!("push refspecs for '{}' do not include '{}'", shown(&remote), shown(branch))
+                }
+            });
+        }
+        Ok(match self.push_default {
+            PushDefault::Nothing => "push has no destination (push.default is 'nothing')".to_owned(),
+            PushDefault::Simple if self.upstream(branch).is_some() => match self.tracked(&remote, &full) {
+                Some(_) => "cannot resolve 'simple' push to a single destination".to_owned(),
+                None => untracked(&full),
+            },
+            PushDefault::Upstream | PushDefault::Simple => no_upstream(),
+            PushDefault::SameName => untracked(&full),
+        })
+    }
+
     fn upstream(&self, branch: &[u8]) -> Option<Vec<u8>> {
         let remote = self.of_branch(branch, "remote")?;
         let merge = self.of_branch_first(branch, "merge")?;

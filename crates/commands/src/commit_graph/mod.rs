@@ -21,7 +21,7 @@ use crate::call::discovery::repository_as_it_is;
 use crate::call::fatal::Fatal;
 use crate::options::{CommitGraphOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
-use crate::work_tree::typed_object_dir;
+use crate::work_tree::{shown_object_dir, typed_object_dir};
 
 /// Implements `git commit-graph`.
 pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
@@ -209,7 +209,7 @@ impl Plan {
             let stem = name.strip_suffix(".idx");
             let mut packs = request_objects.snapshot().packs().iter();
             if !packs.any(|pack| Some(pack.name()) == stem) {
-                let path = repository.object_dir().join("pack").join(name);
+                let path = shown_object_dir(repository, call).join("pack").join(name);
                 return Err(Fatal::error(format!("error adding pack {}", path.display())));
             }
         }

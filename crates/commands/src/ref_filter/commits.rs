@@ -67,7 +67,13 @@ impl CommitFilter {
             return Ok(());
         }
         let mut history = LoadedHistory::new(objects.snapshot()?.clone());
-        let tips = tips(&mut history, found)?;
+        let mut tips = tips(&mut history, found)?;
+        for tip in &mut tips {
+            if let Some(why) = tip.and_then(|tip| history.unreadable(tip)) {
+                error_line!(objects.call, "error: {why}");
+                *tip = None;
+            }
+        }
         let mut kept: Vec<bool> = tips.iter().map(Option::is_some).collect();
         let mut load = |ids: &[ObjectId]| -> Result<Vec<CommitNo>, Fatal> {
             ids.iter().map(|id| history.load(*id)).collect()
@@ -118,7 +124,7 @@ impl CommitFilter {
                 error_line!(objects.call, "error: Object {id} not a tag");
                 return Err(malformed());
             }
-            let tag = parse_tag(&object.data, objects.repository.hash_kind()).map_err(Fatal::new)?;
+            let tag = parse_tag(&object.data, objects.repository.hash_kind()).map_err(|_| malformed())?;
             (id, told) = (tag.target, tag.target_kind);
             if self.points_at.contains(&id) {
                 return Ok(true);

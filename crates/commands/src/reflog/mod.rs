@@ -7,7 +7,9 @@ use std::ffi::OsString;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::ObjectId;
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{Backend, LogEdit, LoggedChange, PrepareError, RefStore, Value, is_good_name};
+use packrace_store::refs::{
+    Backend, LogEdit, LoggedChange, PrepareError, RefStore, Value, is_good_name, is_ref_name, is_root_name,
+};
 use packrace_store::{ErrorKind, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
@@ -112,7 +114,8 @@ fn write(
     ids: [&[u8]; 2],
     message: &[u8],
 ) -> Result<(), Fatal> {
-    if !packrace_store::refs::is_ref_name(name) {
+    let is_one = name.starts_with(b"refs/") || name.contains(&b'/') || is_root_name(name);
+    if !is_one || !is_ref_name(name) {
         return Err(Fatal::new(format!("invalid reference name: {}", String::from_utf8_lossy(name))));
     }
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);

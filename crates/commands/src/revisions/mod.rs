@@ -354,13 +354,7 @@ impl<'a> Revisions<'a> {
         }
         let tracking = Tracking::new(self.repository)?;
         let Some(target) = tracking.target(branch, is_push)? else {
-            return Err(Fatal::new(match tracking.remote_ref(branch, false) {
-                _ if is_push => format!("push destination of branch '{}' is not known", shown(branch)),
-                None => format!("no upstream configured for branch '{}'", shown(branch)),
-                Some(there) => {
-                    format!("upstream branch '{}' not stored as a remote-tracking branch", shown(&there))
-                }
-            }));
+            return Err(Fatal::new(tracking.why_none(branch, is_there, is_push)?));
         };
         Ok(refs.resolve(&target).map_err(Fatal::new)?.map(|found| found.id))
     }

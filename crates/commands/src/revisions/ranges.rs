@@ -23,6 +23,12 @@ impl Revisions<'_> {
             if is_symmetric {
                 return self.add_symmetric_difference(line, [from, to], is_not, selection);
             }
+            for end in [from, to] {
+                if self.reader.kind_and_size(&end)?.is_none() {
+                    let text = String::from_utf8_lossy(line);
+                    return Err(Fatal::new(format!("Invalid revision range {text}")));
+                }
+            }
             selection.push(to, is_not);
             selection.push(from, !is_not);
             return Ok(());

@@ -42,7 +42,8 @@ pub(super) fn export(
         names => names.iter().map(|name| named(context, &objects, name)).collect::<Result<_, _>>()?,
     };
     let encoding = encoding(context.repository.config());
-    let tree = objects.make(Kind::Tree, Vec::new())?;
+    // As in git, it exists without being stored.
+    let tree = objects.hash_kind().empty_tree();
     let add = |parents: &[ObjectId], author: &[u8], committer: &[u8], message: &[u8]| {
         let encoding = encoding.as_deref();
         let commit = NewCommit { tree: &tree, parents, author, committer, encoding, message };

@@ -82,6 +82,17 @@ pub fn shown_git_dir(repository: &Repository, call: &Call, tree: Option<&WorkTre
     })
 }
 
+/// How git calls the object directory: below the git directory, if it is there.
+pub fn shown_object_dir(repository: &Repository, call: &Call) -> PathBuf {
+    let dir = repository.object_dir();
+    let is_below = dir == repository.git_dir().join("objects");
+    let tree = WorkTree::find(repository, call).ok().flatten();
+    match shown_git_dir(repository, call, tree.as_ref()).filter(|_| is_below) {
+        Some(git_dir) => git_dir.join("objects"),
+        None => packrace_os::real_path(dir).unwrap_or_else(|_| dir.to_owned()),
+    }
+}
+
 /// Why a repository of another hash cannot be added: its ids do not fit into the index.
 pub(crate) const OTHER_HASH: &str = "cannot add a submodule of a different hash algorithm";
 

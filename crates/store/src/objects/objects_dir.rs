@@ -223,12 +223,18 @@ impl Dirs<'_> {
     fn follow(&mut self, path: &Path, depth: usize) {
         self.named.real(path);
         let Ok(real) = packrace_os::real_path(path) else {
-            let has_parent = path.parent().is_some_and(|parent| packrace_os::real_path(parent).is_ok());
-            if has_parent {
-                let path = path.display();
-                tracing::error!("object directory {path} does not exist; check .git/objects/info/alternates");
-            } else {
-                tracing::error!("unable to normalize alternate object path: {}", path.display());
+            // The name of a file of the current directory has an empty parent.
+            let parent = path.parent().map(|parent| Path::new(".").join(parent));
+            let parent = parent.and_then(|parent| packrace_os::real_path(&parent).ok());
+            match parent.zip(path.file_name()) {
+                Some((parent, name)) => {
+                    let path = parent.join(name);
+                    let path = path.display();
+                    tracing::error!(
+                        "object directory {path} does not exist; check .git/objects/info/alternates"
+                    );
+                }
+                None => tracing::error!("unable to normalize alternate object path: {}", path.display()),
             }
             return;
         };

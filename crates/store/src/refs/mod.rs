@@ -495,9 +495,15 @@ impl RefSnapshot {
 const LISTS: [&[u8]; 2] = [b"FETCH_HEAD", b"MERGE_HEAD"];
 
 /// Whether a name outside `refs/` is that of a ref, by git's rules.
-fn is_root_name(name: &[u8]) -> bool {
-    let irregular: [&[u8]; 5] =
-        [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
+pub fn is_root_name(name: &[u8]) -> bool {
+    let irregular: [&[u8]; 6] = [
+        b"HEAD",
+        b"AUTO_MERGE",
+        b"BISECT_EXPECTED_REV",
+        b"NOTES_MERGE_PARTIAL",
+        b"NOTES_MERGE_REF",
+        b"MERGE_AUTOSTASH",
+    ];
     let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     !LISTS.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
 }
