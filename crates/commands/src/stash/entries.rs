@@ -182,7 +182,9 @@ pub(super) fn store(
         return Err(quietly("\"git stash store\" requires one <commit> argument".to_owned()));
     };
     let shown = commit.to_string_lossy();
-    let Some((id, _)) = resolve(context, commit.as_encoded_bytes())? else {
+    let found = resolve(context, commit.as_encoded_bytes());
+    let found = found.map_err(|error| if is_quiet { Fatal::silent(error.code) } else { error });
+    let Some((id, _)) = found? else {
         return Err(quietly(format!("Cannot update refs/stash with {shown}")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
