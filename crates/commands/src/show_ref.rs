@@ -70,6 +70,7 @@ pub fn check_existence(call: &Call, repository: &Repository, name: &[u8]) -> Res
 
 /// Repeats lines of standard input whose last word is a ref that does not exist.
 fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
+    call.environment.booleans.check(&["GIT_REF_PARANOIA"])?;
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
     let mut output = OutputLines::new(call);
     for line in BufReader::new(call.streams.input()).split(b'\n') {
