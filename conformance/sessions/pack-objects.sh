@@ -765,3 +765,15 @@ for range in "HEAD..$missing" "$missing..HEAD" "HEAD...$missing" "..$missing" "^
         printf '%s\nHEAD\n' "$range" | git pack-objects -q --revs --stdout $option | wc -c
     done
 done
+
+## filters beside a blob that cannot be read
+history 3
+blob=$(stock rev-parse HEAD:dir1/file1)
+blob=.git/objects/${blob%"${blob#??}"}/${blob#??}
+chmod u+w "$blob"
+echo junk >"$blob"
+for filter in blob:none tree:2 object:type=tree sparse:oid=HEAD:dir0/file3; do
+    git pack-objects -q --all --stdout --filter=$filter </dev/null >pack
+    stock index-pack -o index pack >/dev/null && stock show-index <index | cut -d' ' -f2 | sort
+    rm -f index pack*
+done

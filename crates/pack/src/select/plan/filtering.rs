@@ -2,7 +2,7 @@
 
 use packrace_object::Kind;
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::marks::Marks;
 use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
@@ -124,7 +124,7 @@ impl Filtering<'_> {
     }
 
     fn keeps(&self, kinds: &mut Kinds<'_>, ix: ObjectNo) -> Result<bool, Error> {
-        let kind = kinds.kind(ix)?;
+        let kind = known_kind(kinds, ix)?;
         match self.rules.blob_limit {
             Some(limit) if kind == Kind::Blob && self.rules.keeps(kind) => Ok(kinds.size(ix)? < limit),
             _ => Ok(self.rules.keeps(kind)),
@@ -148,7 +148,7 @@ impl Filtering<'_> {
         };
         for (count, ix) in scope.members().enumerate() {
             self.look(count)?;
-            match kinds.kind(ix)? {
+            match known_kind(kinds, ix)? {
                 Kind::Commit => {
                     let no = commits.load(ix)?;
                     let root = commits.get(no).tree;
@@ -188,5 +188,13 @@ impl Filtering<'_> {
             return Err(Reason::Cancelled.into());
         }
         Ok(())
+    }
+}
+
+/// The kind of an object that a walk met. All others are read by walks, so a damaged one is a blob.
+fn known_kind(kinds: &mut Kinds<'_>, ix: ObjectNo) -> Result<Kind, Error> {
+    match kinds.kind(ix) {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Kind::Blob),
+        kind => kind,
     }
 }
