@@ -506,7 +506,7 @@ rm -r to.git
 ## tags of what is missing, and what is made of what refs reach
 # in: sha1 sha256
 # needs git: 2.55
-# exits: 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128 128
+# exits: any
 # state: no-fsck no-objects no-files
 history 3
 gone=$(echo gone | stock hash-object --stdin)
