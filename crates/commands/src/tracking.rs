@@ -24,6 +24,45 @@ enum PushDefault {
     Simple,
 }
 
+/// Why a branch has no upstream or push target here.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoTarget {
+    /// No upstream is configured.
+    NoUpstream,
+    /// Nothing fetches the upstream, the ref `there` of its remote.
+    UpstreamUntracked { there: Vec<u8> },
+    /// `push.default` is `nothing`.
+    PushOff,
+    /// No refspec for pushing to the remote has the branch.
+    NotPushed { remote: Vec<u8> },
+    /// Nothing fetches what is pushed to, the ref `there` of the remote.
+    PushUntracked { there: Vec<u8>, remote: Vec<u8> },
+    /// `push.default` is `simple`, and the branch would be pushed elsewhere than to its upstream.
+    NotSimple,
+}
+
+impl NoTarget {
+    /// What git says of the branch.
+    pub fn words(&self, branch: &[u8]) -> String {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        match self {
+            NoTarget::NoUpstream => format!("no upstream configured for branch '{}'", shown(branch)),
+            NoTarget::UpstreamUntracked { there } => {
+                format!("upstream branch '{}' not stored as a remote-tracking branch", shown(there))
+            }
+            NoTarget::PushOff => "push has no destination (push.default is 'nothing')".to_owned(),
+            NoTarget::NotPushed { remote } => {
+                format!("push refspecs for '{}' do not include '{}'", shown(remote), shown(branch))
+            }
+            NoTarget::PushUntracked { there, remote } => {
+                let (there, remote) = (shown(there), shown(remote));
+                format!("push destination '{there}' on remote '{remote}' has no local tracking branch")
+            }
+            NoTarget::NotSimple => "cannot resolve 'simple' push to a single destination".to_owned(),
+        }
+    }
+}
+
 impl<'a> Tracking<'a> {
     pub fn new(repository: &'a Repository) -> Result<Self, Fatal> {
         let config = repository.config();
@@ -79,81 +118,45 @@ impl<'a> Tracking<'a> {
         }
     }
 
-    /// The local tracking ref of a branch's upstream or push target.
-    pub fn target(&self, branch: &[u8], is_push: bool) -> Result<Option<Vec<u8>>, Fatal> {
+    /// The local tracking ref of a branch's upstream or push target, or why there is none.
+    pub fn target(&self, branch: &[u8], is_push: bool) -> Result<Result<Vec<u8>, NoTarget>, Fatal> {
         if !is_push {
             return Ok(self.upstream(branch));
         }
         let remote = self.push_remote(branch);
         let full = [b"refs/heads/", branch].concat();
+        let tracked = |there: Vec<u8>| {
+            let found = self.tracked(&remote, &there);
+            found.ok_or_else(|| NoTarget::PushUntracked { there, remote: remote.clone() })
+        };
         if self.is_mirror(&remote)? {
-            return Ok(self.tracked(&remote, &full));
+            return Ok(tracked(full));
         }
-        let specs = self.refspecs(&remote, "push");
         // One without a colon maps no ref, but it counts.
         if !self.all("remote", &remote, "push").is_empty() {
-            let there = specs.iter().find_map(|spec| spec.map(&full));
-            return Ok(there.and_then(|there| self.tracked(&remote, &there)));
-        }
-        Ok(match self.push_default {
-            PushDefault::Nothing => None,
-            PushDefault::SameName => self.tracked(&remote, &full),
-            PushDefault::Upstream => self.upstream(branch),
-            PushDefault::Simple => {
-                let upstream = self.upstream(branch);
-                upstream.filter(|upstream| self.tracked(&remote, &full).as_ref() == Some(upstream))
-            }
-        })
-    }
-
-    /// Why a branch has no such target, in git's words; `is_there`: whether there is the branch.
-    pub fn why_none(&self, branch: &[u8], is_there: bool, is_push: bool) -> Result<String, Fatal> {
-        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let no_upstream = || match self.remote_ref(branch, false) {
-            None if !is_there => format!("no such branch: '{}'", shown(branch)),
-            None => format!("no upstream configured for branch '{}'", shown(branch)),
-            Some(there) => {
-                format!("upstream branch '{}' not stored as a remote-tracking branch", shown(&there))
-            }
-        };
-        if !is_push {
-            return Ok(no_upstream());
-        }
-        let remote = self.push_remote(branch);
-        let full = [b"refs/heads/", branch].concat();
-        let untracked = |there: &[u8]| {
-            let (there, remote) = (shown(there), shown(&remote));
-            format!("push destination '{there}' on remote '{remote}' has no local tracking branch")
-        };
-        if self.is_mirror(&remote)? {
-            return Ok(untracked(&full));
-        }
-        if !self.all("remote", &remote, "push").is_empty() {
             return Ok(match self.remote_ref(branch, true) {
-                Some(there) => untracked(&there),
-                None => {
-                    format!("push refspecs for '{}' do not include '{}'", shown(&remote), shown(branch))
-                }
+                Some(there) => tracked(there),
+                None => Err(NoTarget::NotPushed { remote }),
             });
         }
         Ok(match self.push_default {
-            PushDefault::Nothing => "push has no destination (push.default is 'nothing')".to_owned(),
-            PushDefault::Simple if self.upstream(branch).is_some() => match self.tracked(&remote, &full) {
-                Some(_) => "cannot resolve 'simple' push to a single destination".to_owned(),
-                None => untracked(&full),
-            },
-            PushDefault::Upstream | PushDefault::Simple => no_upstream(),
-            PushDefault::SameName => untracked(&full),
+            PushDefault::Nothing => Err(NoTarget::PushOff),
+            PushDefault::SameName => tracked(full),
+            PushDefault::Upstream => self.upstream(branch),
+            PushDefault::Simple => self.upstream(branch).and_then(|upstream| match tracked(full)? {
+                same if same == upstream => Ok(same),
+                _ => Err(NoTarget::NotSimple),
+            }),
         })
     }
 
-    fn upstream(&self, branch: &[u8]) -> Option<Vec<u8>> {
-        let remote = self.of_branch(branch, "remote")?;
-        let merge = self.of_branch_first(branch, "merge")?;
+    fn upstream(&self, branch: &[u8]) -> Result<Vec<u8>, NoTarget> {
+        let remote = self.of_branch(branch, "remote").ok_or(NoTarget::NoUpstream)?;
+        let merge = self.of_branch_first(branch, "merge").ok_or(NoTarget::NoUpstream)?;
         if remote == b"." {
-            return Some(merge);
+            return Ok(merge);
         }
-        self.tracked(&remote, &merge)
+        self.tracked(&remote, &merge).ok_or(NoTarget::UpstreamUntracked { there: merge })
     }
 
     fn push_remote(&self, branch: &[u8]) -> Vec<u8> {

@@ -27,6 +27,11 @@ impl TreeItem {
     pub fn of(entry: &IndexEntry) -> Self {
         TreeItem { mode: entry.mode, id: entry.id }
     }
+
+    /// The blob; `None` for a submodule.
+    pub fn blob(&self) -> Option<ObjectId> {
+        (self.mode != Mode::Gitlink).then_some(self.id)
+    }
 }
 
 /// Items by path, in the order of an index.

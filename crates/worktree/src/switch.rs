@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use gix_object::bstr::BString;
-use packrace_object::ObjectId;
 use packrace_os::trace;
 
 use crate::error::WorkError;
@@ -77,7 +76,7 @@ pub fn switch(
     if !look.blocked.is_empty() {
         return Ok(Err(look.blocked));
     }
-    files.objects().prefetch(to_check_out(&changes))?;
+    files.objects().prefetch(changes.iter().filter_map(|(_, new)| new.as_ref()?.blob()))?;
     for (path, new) in &changes {
         if new.is_none()
             && let Some(entry) = index.get(path, 0).copied()
@@ -92,12 +91,6 @@ pub fn switch(
         }
     }
     Ok(Ok(()))
-}
-
-/// The blobs of paths that are changed.
-fn to_check_out<'a>(changes: &'a [(&BString, Option<TreeItem>)]) -> impl Iterator<Item = ObjectId> + use<'a> {
-    let items = changes.iter().filter_map(|(_, new)| new.filter(|new| new.mode != Mode::Gitlink));
-    items.map(|item| item.id)
 }
 
 /// Checks all paths before anything is changed.

@@ -458,7 +458,7 @@ impl<'a> Values<'a> {
         let target = match form {
             // What tracks nothing has neither.
             TrackForm::RemoteName | TrackForm::RemoteRef
-                if !is_push && tracking.target(branch, false)?.is_none() =>
+                if !is_push && tracking.target(branch, false)?.is_err() =>
             {
                 return Ok(());
             }
@@ -471,8 +471,8 @@ impl<'a> Values<'a> {
                 return Ok(());
             }
             _ => match tracking.target(branch, is_push)? {
-                Some(target) => target,
-                None => return Ok(()),
+                Ok(target) => target,
+                Err(_) => return Ok(()),
             },
         };
         if let TrackForm::Name(form) = form {

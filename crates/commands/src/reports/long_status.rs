@@ -178,7 +178,7 @@ impl<'a> LongStatus<'a> {
     /// The upstream of the branch, and the ahead and behind counts.
     fn upstream(&mut self, branch: &[u8], head: ObjectId) -> Result<(), Fatal> {
         let tracking = Tracking::new(self.repository)?;
-        let Some(upstream) = tracking.target(branch, false)? else { return Ok(()) };
+        let Ok(upstream) = tracking.target(branch, false)? else { return Ok(()) };
         let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
         let mut exists = |name: &[u8]| Ok(refs.resolve(name).map_err(Fatal::new)?.is_some());
         let name = String::from_utf8_lossy(shorten(&upstream, true, &mut exists)?).into_owned();

@@ -23,7 +23,7 @@ use packrace_worktree::index::Index;
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::tracking::Tracking;
+use crate::tracking::{NoTarget, Tracking};
 use crate::work_tree::WorkTree;
 pub use abbreviated::Expected;
 pub use attribute_tree::with_attribute_tree;
@@ -335,7 +335,6 @@ impl<'a> Revisions<'a> {
 
     /// The upstream or push target of a branch, or an error in git's words.
     fn tracked(&mut self, name: &[u8], is_push: bool) -> Result<Option<ObjectId>, Fatal> {
-        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let refs = self.repository.refs();
         let full = match name {
             b"" | b"@" | b"HEAD" => {
@@ -349,12 +348,15 @@ impl<'a> Revisions<'a> {
         };
         let branch = full.strip_prefix(b"refs/heads/").unwrap_or(&full);
         let is_there = is_good_name(&full) && refs.resolve(&full).map_err(Fatal::new)?.is_some();
+        let no_such_branch = || Fatal::new(format!("no such branch: '{}'", String::from_utf8_lossy(branch)));
         if !is_there && !name.is_empty() {
-            return Err(Fatal::new(format!("no such branch: '{}'", shown(branch))));
+            return Err(no_such_branch());
         }
         let tracking = Tracking::new(self.repository)?;
-        let Some(target) = tracking.target(branch, is_push)? else {
-            return Err(Fatal::new(tracking.why_none(branch, is_there, is_push)?));
+        let target = match tracking.target(branch, is_push)? {
+            Ok(target) => target,
+            Err(NoTarget::NoUpstream) if !is_there => return Err(no_such_branch()),
+            Err(why) => return Err(Fatal::new(why.words(branch))),
         };
         Ok(refs.resolve(&target).map_err(Fatal::new)?.map(|found| found.id))
     }

@@ -6,7 +6,6 @@ use gix_object::bstr::BString;
 use packrace_object::ObjectId;
 
 use crate::error::WorkError;
-use crate::index::Mode;
 use crate::listing::{Listing, TreeItem, list};
 use crate::objects::Objects;
 
@@ -27,7 +26,7 @@ fn changed_by_both(base: &Listing, [ours, theirs]: &[Listing; 2]) -> BTreeSet<Ob
     for path in base.keys().chain(ours.keys()) {
         let [old, our, their] = [base, ours, theirs].map(|files| files.get(path));
         if our != old && their != old && our != their {
-            wanted.extend([old, our, their].into_iter().flatten().filter_map(blob));
+            wanted.extend([old, our, their].into_iter().flatten().filter_map(TreeItem::blob));
         }
     }
     wanted
@@ -42,10 +41,6 @@ fn maybe_renamed(base: &Listing, side: &Listing) -> impl Iterator<Item = ObjectI
 }
 
 fn only_in(one: &Listing, other: &Listing) -> HashSet<ObjectId> {
-    let alone = |(path, item): (&BString, &TreeItem)| blob(item).filter(|_| !other.contains_key(path));
+    let alone = |(path, item): (&BString, &TreeItem)| item.blob().filter(|_| !other.contains_key(path));
     one.iter().filter_map(alone).collect()
-}
-
-fn blob(item: &TreeItem) -> Option<ObjectId> {
-    (item.mode != Mode::Gitlink).then_some(item.id)
 }

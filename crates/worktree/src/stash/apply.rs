@@ -276,7 +276,7 @@ impl StashSession<'_> {
 
     /// Restores untracked files. Overwrites nothing.
     fn bring_back(&mut self, untracked: &Listing) -> Result<Vec<String>, WorkError> {
-        self.objects.prefetch(untracked.values().map(|item| item.id))?;
+        self.objects.prefetch(untracked.values().filter_map(TreeItem::blob))?;
         let mut problems = Vec::new();
         for (path, item) in untracked {
             let shown = path.to_str_lossy();
